@@ -1,0 +1,62 @@
+"""PSRL-POMDP: posterior sampling for unknown partially observable Markov decision processes.
+
+This module is the front door: the public names, each fetched from its room when it is first used, so that
+a command that needs no scipy does not wait for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .checks import Finding, check_model
+    from .errors import InvalidModelError, ParseError, PSRLError, UnknownNameError
+    from .files import load, save
+    from .model import POMDP, Setting, Units
+    from .posterior import DirichletPrior, FinitePrior
+    from .problems import Problem, problem
+    from .structure import Structure, analyse
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "POMDP",
+    "DirichletPrior",
+    "Finding",
+    "FinitePrior",
+    "InvalidModelError",
+    "PSRLError",
+    "ParseError",
+    "Problem",
+    "Setting",
+    "Structure",
+    "Units",
+    "UnknownNameError",
+    "analyse",
+    "check_model",
+    "load",
+    "problem",
+    "save",
+]
+
+_ROOMS = {
+    "checks": ("Finding", "check_model"),
+    "errors": ("InvalidModelError", "PSRLError", "ParseError", "UnknownNameError"),
+    "files": ("load", "save"),
+    "model": ("POMDP", "Setting", "Units"),
+    "posterior": ("DirichletPrior", "FinitePrior"),
+    "problems": ("Problem", "problem"),
+    "structure": ("Structure", "analyse"),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -1,0 +1,38 @@
+"""The average-cost MDP under a model: what could be had if the state were in plain sight.
+
+The optimal gain g*(s) of a finite MDP, with any number of recurrent classes, is the largest g for which some
+h makes
+
+    g(s) ≤ Σ_s′ θ(s′ | s, a) g(s′)   and   g(s) + h(s) ≤ C(s, a) + Σ_s′ θ(s′ | s, a) h(s′)   for all s, a
+
+(Puterman 1994, Theorem 9.1.2 and section 9.3): one linear program. Whoever sees less pays more, so from a
+start b the optimal average of the POMDP is at least Σ_s b(s) g*(s).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, hstack, identity, vstack
+
+from ..arrays import Array
+
+
+def optimal_gain(transition: Array, cost: Array) -> Array:
+    """g*(s), the least long-run average cost from each state that sees its states: `[S]`."""
+    n_actions, n_states = cost.shape
+    eye = identity(n_states, format="csr")
+    nothing = csr_array((n_states, n_states))
+    moves = [eye - csr_array(kernel) for kernel in transition]
+    gains = vstack([hstack([move, nothing]) for move in moves])
+    values = vstack([hstack([eye, move]) for move in moves])
+    result = linprog(
+        c=np.concatenate([-np.ones(n_states), np.zeros(n_states)]),
+        A_ub=vstack([gains, values]),
+        b_ub=np.concatenate([np.zeros(n_actions * n_states), cost.ravel()]),
+        bounds=[(None, None)] * (2 * n_states),
+        method="highs",
+    )
+    if result.x is None:
+        raise ArithmeticError(f"the linear program of the MDP was not solved: {result.message}")
+    return np.asarray(result.x[:n_states])

@@ -1,0 +1,68 @@
+"""The finite-parameter case: θ* is one of M known kernels (the paper's Section 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Array, Names, distributions, frozen, numbers, shaped
+from ..errors import InvalidModelError
+from ..model import POMDP, Setting, kernel
+
+
+class FinitePrior:
+    """f(θ) over kernels `[M, A, S, S]`; `weights[M]` default to equal ones.
+
+    `initial[M, S]` is h(·; θ) where it differs by kernel; by default the setting's start serves all.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        kernels: npt.ArrayLike,
+        weights: npt.ArrayLike | None = None,
+        initial: npt.ArrayLike | None = None,
+    ) -> None:
+        given = numbers("kernels", kernels, "mast")
+        count = len(given)
+        self.setting = setting
+        self.kernels = frozen(
+            np.stack([kernel(f"kernels[{m}]", theta, setting) for m, theta in enumerate(given)])
+        )
+        if weights is None:
+            weights = np.full(count, 1.0 / count)
+        shaped("weights", numbers("weights", weights, "m"), (count,), f"{count} kernels")
+        self.weights: Array = frozen(distributions("weights", weights, "m", Names()))
+        if initial is None:
+            initial = np.broadcast_to(setting.initial, (count, setting.n_states))
+        sizes = (count, setting.n_states)
+        meaning = f"{count} kernels and {setting.n_states} states"
+        shaped("initial", numbers("initial", initial, "ms"), sizes, meaning)
+        self.initial: Array = frozen(distributions("initial", initial, "ms", setting.names))
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def model(self, index: int) -> POMDP:
+        """The world in which kernel `index` is the truth."""
+        if not 0 <= index < len(self):
+            raise InvalidModelError(f"kernel {index} of {len(self)} (they count from 0)")
+        own = self.setting
+        setting = Setting(
+            own.observation,
+            own.cost,
+            self.initial[index],
+            own.first_observation,
+            units=own.units,
+            states=own.names.states,
+            actions=own.names.actions,
+            observations=own.names.observations,
+        )
+        return POMDP(setting, self.kernels[index], name=f"kernel {index}")
+
+    def sample(self, rng: np.random.Generator) -> Array:
+        """θ ~ f, a kernel `[A, S, S]`."""
+        return np.asarray(self.kernels[rng.choice(len(self), p=self.weights)])
+
+    def __repr__(self) -> str:
+        return f"FinitePrior({len(self)} kernels, {self.setting!r})"

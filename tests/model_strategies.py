@@ -1,0 +1,44 @@
+"""Random models for property tests: every shape of setting that the package knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from psrl_pomdp import POMDP, Setting
+
+
+@st.composite
+def models(draw: st.DrawFn) -> POMDP:
+    """Sizes up to five, sparse or dense rows, named or not, costs or rewards of any scale."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_states, n_actions, n_readings = (draw(st.integers(1, 5)) for _ in range(3))
+    thin = draw(st.sampled_from([0.05, 1.0, 20.0]))
+
+    def rows(*shape: int) -> Any:
+        drawn = rng.dirichlet(np.full(shape[-1], thin), size=shape[:-1])
+        return drawn if draw(st.booleans()) else np.eye(shape[-1])[drawn.argmax(axis=-1)]
+
+    by_action = draw(st.booleans())
+    sensor = rows(n_actions, n_states, n_readings) if by_action else rows(n_states, n_readings)
+    scale = draw(st.sampled_from([1.0, 1e-3, 7.0, 1e6]))
+    shift = draw(st.sampled_from([0.0, -0.5, 3.0]))
+    own = scale * (rng.random((n_actions, n_states)) + shift)
+    if draw(st.booleans()):
+        own = own.round(2)
+    make = draw(st.sampled_from([Setting, Setting.from_rewards]))
+    named = draw(st.booleans())
+    extra: dict[str, Any] = {"first_observation": None} if draw(st.booleans()) else {}
+    setting = make(
+        sensor,
+        own,
+        rows(n_states),
+        units=draw(st.sampled_from(["", "euro a day"])),
+        states=[f"state-{i}" for i in range(n_states)] if named else None,
+        actions=[f"do_{i}" for i in range(n_actions)] if named else None,
+        observations=[f"see{i}" for i in range(n_readings)] if named else None,
+        **extra,
+    )
+    return POMDP(setting, rows(n_actions, n_states, n_states), name="a random model")
