@@ -1,0 +1,160 @@
+"""What a problem of the library is, and how one is registered.
+
+A problem is a function with keyword parameters that returns `Parts`; its docstring tells the problem in
+its own words (what is hidden, what can be done, what is read). `@register` adds what the catalogue shows:
+
+    @register("tiger", title=..., source=..., assumptions=Assumptions(...))
+    def tiger(accuracy: float = 0.85) -> Parts:
+        \"\"\"A tiger waits behind one of two doors ...\"\"\"
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Array
+from ..errors import InvalidModelError, UnknownNameError, did_you_mean
+from ..model import POMDP, Setting
+from ..posterior import DirichletPrior, FinitePrior
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What is known of the paper's four assumptions for a problem with its default parameters.
+
+    Each text opens with `holds`, `fails` or `open`, and says why.
+    """
+
+    bellman: str  # 1: J does not depend on the start, and a bounded v solves the optimality equation
+    separation: str  # 2: the kernels of the finite family are told apart by every reading
+    belief: str  # 3: the belief under the sampled kernel approaches the true one
+    kernel: str  # 4: some estimate of the kernel approaches the true one
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a problem's function returns: a world, and what a learner of it may believe beforehand."""
+
+    setting: Setting
+    transition: npt.ArrayLike  # [A, S, S], the truth
+    others: tuple[npt.ArrayLike, ...] = ()  # kernels that the truth may be confused with
+    concentration: npt.ArrayLike | None = None  # [A, S, S]; by default 1 everywhere
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A problem in the catalogue."""
+
+    name: str
+    title: str
+    source: str
+    assumptions: Assumptions
+    build: Callable[..., Parts]
+
+    @property
+    def about(self) -> str:
+        return inspect.getdoc(self.build) or ""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters and their defaults."""
+        return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
+
+
+class Problem(POMDP):
+    """A POMDP of the library, with the priors that a learner of it may start from.
+
+    `family` is a finite set of kernels with the truth first, or None; `prior` has independent Dirichlet
+    rows, with zeros where the transition is known to be impossible.
+    """
+
+    entry: Entry
+    parameters: dict[str, Any]
+    family: FinitePrior | None
+    prior: DirichletPrior
+
+    def __init__(self, entry: Entry, parameters: dict[str, Any], parts: Parts) -> None:
+        super().__init__(parts.setting, parts.transition, name=entry.name)
+        concentration = parts.concentration
+        if concentration is None:
+            concentration = np.ones_like(self.transition)
+        kernels = np.stack([self.transition, *(np.asarray(k, np.float64) for k in parts.others)])
+        self._set(
+            entry=entry,
+            parameters=parameters,
+            family=FinitePrior(parts.setting, kernels) if parts.others else None,
+            prior=DirichletPrior(parts.setting, concentration),
+        )
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def register(
+    name: str, *, title: str, source: str, assumptions: Assumptions
+) -> Callable[[Callable[..., Parts]], Callable[..., Parts]]:
+    """Add the decorated function to the catalogue under `name`, words with hyphens."""
+
+    def add(build: Callable[..., Parts]) -> Callable[..., Parts]:
+        _ENTRIES[name] = Entry(name, title, source, assumptions, build)
+        return build
+
+    return add
+
+
+def catalogue() -> tuple[Entry, ...]:
+    """Every problem, in the order in which the library tells them."""
+    return tuple(_ENTRIES.values())
+
+
+def problem(name: str, **parameters: Any) -> Problem:
+    """The problem of this name; `parameters` replace its defaults.
+
+    >>> problem("tiger", accuracy=0.9)
+    POMDP('tiger', Setting(2 states, 3 actions, 2 observations, reward -100 to 10))
+    """
+    entry = _ENTRIES.get(name)
+    if entry is None:
+        known = ", ".join(_ENTRIES)
+        raise UnknownNameError(
+            f"no problem is called {name!r}{did_you_mean(name, _ENTRIES)}; known are {known}"
+        )
+    for key in parameters:
+        if key not in entry.parameters:
+            known = ", ".join(entry.parameters) or "none"
+            hint = did_you_mean(key, entry.parameters)
+            raise UnknownNameError(f"{name} has no parameter {key!r}{hint}; it has {known}")
+    complete = entry.parameters | parameters
+    return Problem(entry, complete, entry.build(**complete))
+
+
+def fraction(name: str, value: float) -> float:
+    """A parameter that is a probability."""
+    return bounded(name, value, 0.0, 1.0)
+
+
+def bounded(name: str, value: float, low: float, high: float = np.inf) -> float:
+    """A numeric parameter between two ends, both allowed."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InvalidModelError(f"parameter {name} is {value!r}, not a number")
+    if not low <= value <= high:
+        raise InvalidModelError(f"parameter {name} is {value:g}, not between {low:g} and {high:g}")
+    return float(value)
+
+
+def count(name: str, value: int, least: int = 1, most: int = 1000) -> int:
+    """A parameter that counts something."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidModelError(f"parameter {name} is {value!r}, not a whole number")
+    return int(bounded(name, int(value), least, most))
+
+
+def uniform(n: int) -> Array:
+    """The uniform distribution over n states."""
+    return np.full(n, 1.0 / n)

@@ -1,0 +1,211 @@
+"""Maintenance: something wears out of sight, and looking, repairing and waiting all cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import norm
+
+from ..arrays import Array, numbers
+from ..errors import InvalidModelError
+from ..model import Setting
+from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
+
+_RENEWAL = "replacing brings back the best state from everywhere, and without it the worst one comes"
+
+
+@register(
+    "machine-repair",
+    title="Run, examine, inspect or replace a machine with two hidden parts",
+    source="Smallwood and Sondik (1973), The optimal control of partially observable Markov processes "
+    "over a finite horizon, Operations Research 21, section 5; figures as in the public file ejs1",
+    assumptions=Assumptions(
+        bellman=f"holds: {_RENEWAL}",
+        separation="fails: nothing is read while the machine is only run, inspected or replaced",
+        belief="open: what is learned of the wear depends on how often one examines",
+        kernel="open: for the same reason",
+    ),
+)
+def machine_repair(wear: float = 0.1) -> Parts:
+    """A machine makes one product a period and has two internal parts, each of which may break unseen.
+
+    Hidden: how many parts are broken. Each sound part breaks in a period with probability `wear`; in the
+    published figures that is 0.1. Actions: manufacture without looking; manufacture and examine the
+    product, which shows a defect with probability 0, .5 or .75 by the parts broken; inspect the parts
+    and exchange the broken ones; replace both. Readings: the product looks good or defective; without
+    examination it always looks good. Rewards: the expected profit of the period.
+    """
+    wear = fraction("wear", wear)
+    blind = np.array([[1.0, 0.0]] * 3)
+    examined = np.array([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]])
+    renewed = np.array([[1.0, 0.0, 0.0]] * 3)
+    running = _wearing(wear)
+    made = running @ [1.0, 0.5, 0.25]  # the product of the period is made by the parts as they end it
+    setting = Setting.from_rewards(
+        observation=[blind, examined, blind, blind],
+        reward=np.stack([made, made - 0.25, [-0.5, -1.5, -2.5], [-2.0, -2.0, -2.0]]),
+        initial=uniform(3),
+        states=("none-bad", "one-bad", "two-bad"),
+        actions=("manufacture", "examine", "inspect", "replace"),
+        observations=("good", "defective"),
+    )
+    others = [_wearing(rate) for rate in (0.02, 0.3, 0.6) if abs(rate - wear) > 1e-3]
+    # What every engineer knows: parts do not mend themselves, and new parts are new.
+    worn = np.triu(np.ones((3, 3)))
+    return Parts(
+        setting,
+        [running, running, renewed, renewed],
+        others=tuple(np.stack([other, other, renewed, renewed]) for other in others),
+        concentration=[worn, worn, renewed, renewed],
+    )
+
+
+def _wearing(rate: float) -> Array:
+    """Two parts that break independently with this probability; the published rows are .81 .18 .01, ..."""
+    keep = 1 - rate
+    return np.array([[keep**2, 2 * rate * keep, rate**2], [0, keep, rate], [0, 0, 1]]).round(15)
+
+
+@register(
+    "railway",
+    title="Watch a railway track's noisy indicator and decide when to repair it",
+    source="after Arcieri et al. (2023), Bridging POMDPs and Bayesian decision making for robust "
+    "maintenance planning under model uncertainty: an application to railway systems, Reliability "
+    "Engineering and System Safety 239; a small model with figures of its own",
+    assumptions=Assumptions(
+        bellman="open: a renewal by repair is likely but not certain, and no state is closed",
+        separation="fails: the kernels of the family differ under one action only",
+        belief="open: the sensor tells all three states apart, and the track forgets its past",
+        kernel="open: the sensor has full rank, so the readings' moments identify the kernel",
+    ),
+)
+def railway(
+    edges: Sequence[float] = (-1.0, -0.5, 0.0, 0.5, 1.0), repair: float = 200.0, speed: float = 1.0
+) -> Parts:
+    """A stretch of track degrades from good to fair to poor.
+
+    Hidden: its condition. Actions: do nothing, or repair, which mostly helps. Readings: an indicator
+    that is normal with mean 1, 0, -1 and deviation 1, .5, .2 by condition, cut into bins at `edges`.
+    Costs a period: 10, 100 or 800 by condition, and `repair` more for repairing. `speed` multiplies the
+    chances of getting worse while nothing is done.
+    """
+    cuts = numbers("parameter edges", edges, "b")
+    if not (np.diff(cuts) > 0).all() or not np.isfinite(cuts).all():
+        raise InvalidModelError(f"parameter edges: wanted increasing numbers, not {edges}")
+    below = norm.cdf(cuts[None, :], loc=[[1.0], [0.0], [-1.0]], scale=[[1.0], [0.5], [0.2]])
+    sensor = np.diff(below, axis=1, prepend=0.0, append=1.0)
+    condition = np.array([10.0, 100.0, 800.0])
+    setting = Setting(
+        observation=sensor,
+        cost=[condition, condition + bounded("repair", repair, 0.0)],
+        initial=[1.0, 0.0, 0.0],
+        units="cost units a period",
+        states=("good", "fair", "poor"),
+        actions=("do-nothing", "repair"),
+        observations=_bins(cuts),
+    )
+    speed = bounded("speed", speed, 0.0, 5.0)
+    others = tuple(_railway(other) for other in (0.3, 1.0, 2.0, 4.0) if abs(other - speed) > 1e-9)
+    return Parts(setting, _railway(speed), others=others)
+
+
+def _bins(cuts: Array) -> tuple[str, ...]:
+    """Names for the bins that hold in files too: letters, digits and hyphens."""
+    return ("lowest", *(f"bin-{i}" for i in range(1, len(cuts))), "highest")
+
+
+def _railway(speed: float) -> Array:
+    idle = np.array([[0.90, 0.09, 0.01], [0.01, 0.90, 0.09], [0.01, 0.05, 0.94]])
+    worse = np.triu(idle, 1) * speed
+    better = np.tril(idle, -1)
+    idle = worse + better + np.diag(1.0 - (worse + better).sum(axis=1))
+    repaired = np.array([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.49, 0.5, 0.01]])
+    return np.stack([idle, repaired])
+
+
+# Ellis, Jiang and Corotis (1995), as in the public file bridge-repair: four repairs and three inspections.
+_BRIDGE_REPAIRS = {
+    "no-repair": [
+        [0.80, 0.13, 0.02, 0.00, 0.05],
+        [0.00, 0.70, 0.17, 0.05, 0.08],
+        [0.00, 0.00, 0.75, 0.15, 0.10],
+        [0.00, 0.00, 0.00, 0.60, 0.40],
+        [0.00, 0.00, 0.00, 0.00, 1.00],
+    ],
+    "clean-paint": [
+        [0.80, 0.13, 0.02, 0.00, 0.05],
+        [0.00, 0.80, 0.10, 0.02, 0.08],
+        [0.00, 0.00, 0.80, 0.10, 0.10],
+        [0.00, 0.00, 0.00, 0.60, 0.40],
+        [0.00, 0.00, 0.00, 0.00, 1.00],
+    ],
+    "paint-strengthen": [
+        [0.80, 0.13, 0.02, 0.00, 0.05],
+        [0.19, 0.65, 0.08, 0.02, 0.06],
+        [0.10, 0.20, 0.56, 0.08, 0.06],
+        [0.00, 0.10, 0.25, 0.55, 0.10],
+        [0.00, 0.00, 0.00, 0.00, 1.00],
+    ],
+    "structural-repair": [[0.80, 0.13, 0.02, 0.00, 0.05]] * 5,
+}
+_BRIDGE_INSPECTIONS = {
+    "no-inspect": [[1.0, 0.0, 0.0, 0.0, 0.0]] * 5,
+    "visual-inspect": [
+        [0.80, 0.20, 0.00, 0.0, 0.0],
+        [0.20, 0.60, 0.20, 0.0, 0.0],
+        [0.05, 0.70, 0.25, 0.0, 0.0],
+        [0.00, 0.30, 0.70, 0.0, 0.0],
+        [0.00, 0.00, 1.00, 0.0, 0.0],
+    ],
+    "ut-inspect": [
+        [0.90, 0.10, 0.00, 0.00, 0.00],
+        [0.05, 0.90, 0.05, 0.00, 0.00],
+        [0.00, 0.05, 0.90, 0.05, 0.00],
+        [0.00, 0.00, 0.05, 0.90, 0.05],
+        [0.00, 0.00, 0.00, 0.00, 1.00],
+    ],
+}
+_BRIDGE_COSTS = {
+    "no-repair": [0, 0, 0, 300, 2000],
+    "clean-paint": [5, 8, 15, 320, 2050],
+    "paint-strengthen": [25, 80, 100, 450, 2500],
+    "structural-repair": [40, 120, 550, 800, 4000],
+}
+_BRIDGE_FEES = {"no-inspect": 0, "visual-inspect": 4, "ut-inspect": 18}
+
+
+@register(
+    "bridge-repair",
+    title="Choose repairs and inspections for a corroding bridge",
+    source="Ellis, Jiang and Corotis (1995), Inspection, maintenance, and repair with partial "
+    "observability, Journal of Infrastructure Systems 1; figures as in the public file bridge-repair",
+    assumptions=Assumptions(
+        bellman="holds: structural repair gives the same next state from everywhere, and without it the "
+        "bridge fails for good",
+        separation="open: the problem comes without a finite family; without inspection nothing is read",
+        belief="open: what is learned of the corrosion depends on how often one inspects",
+        kernel="open: for the same reason",
+    ),
+)
+def bridge_repair() -> Parts:
+    """A steel bridge loses section to corrosion and may fail.
+
+    Hidden: the share of section lost (under 5, 5 to 15, 15 to 25, over 25 percent) or failure. Actions:
+    one of four repairs together with one of three inspections. Readings: five classes; without
+    inspection always the first, by eye one of three, by ultrasound all five with little error. Costs:
+    of the repair and of failure, by state, plus the inspection's fee. Repairs work in the period in
+    which they are ordered; the inspection follows them.
+    """
+    pairs = [(repair, inspection) for repair in _BRIDGE_REPAIRS for inspection in _BRIDGE_INSPECTIONS]
+    setting = Setting(
+        observation=[_BRIDGE_INSPECTIONS[inspection] for _, inspection in pairs],
+        cost=[np.add(_BRIDGE_COSTS[repair], _BRIDGE_FEES[inspection]) for repair, inspection in pairs],
+        initial=uniform(5),
+        units="cost units a period",
+        states=("less-5", "between-5-15", "between-15-25", "more-25", "failed"),
+        actions=[f"{repair}-and-{inspection}" for repair, inspection in pairs],
+        observations=("sound", "slight", "moderate", "severe", "failure"),
+    )
+    kernel = np.array([_BRIDGE_REPAIRS[repair] for repair, _ in pairs])
+    return Parts(setting, kernel, concentration=(kernel > 0).astype(np.float64))

@@ -1,0 +1,52 @@
+"""The tiger behind the door: the smallest problem in which looking has a price."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..model import Setting
+from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
+
+
+@register(
+    "tiger",
+    title="Listen for a tiger behind two doors, then open the other one",
+    source="Kaelbling, Littman and Cassandra (1998), Planning and acting in partially observable "
+    "stochastic domains, Artificial Intelligence 101, section 5",
+    assumptions=Assumptions(
+        bellman="holds: only opening a door earns anything, and it puts the tiger anew, so every good "
+        "policy starts afresh again and again",
+        separation="fails: opening a door reads nothing, so the kernels look alike while it is done",
+        belief="open: where the tiger is put anew is read off later listening only",
+        kernel="open: for the same reason",
+    ),
+)
+def tiger(
+    accuracy: float = 0.85, listening: float = -1.0, tiger: float = -100.0, treasure: float = 10.0
+) -> Parts:
+    """A tiger waits behind the left or the right door, a treasure behind the other.
+
+    Hidden: where the tiger is. Actions: listen, or open a door, after which tiger and treasure are put
+    anew. Readings: the side on which the tiger is heard, right with probability `accuracy` after
+    listening, a coin flip after opening. Rewards: `listening`, `tiger` and `treasure`.
+    """
+    accuracy = fraction("accuracy", accuracy)
+    for name, value in (("listening", listening), ("tiger", tiger), ("treasure", treasure)):
+        bounded(name, value, -np.inf)
+    heard = np.array([[accuracy, 1 - accuracy], [1 - accuracy, accuracy]])
+    nothing = np.full((2, 2), 0.5)
+    setting = Setting.from_rewards(
+        observation=[heard, nothing, nothing],
+        reward=[[listening, listening], [tiger, treasure], [treasure, tiger]],
+        initial=uniform(2),
+        states=("tiger-left", "tiger-right"),
+        actions=("listen", "open-left", "open-right"),
+        observations=("hear-left", "hear-right"),
+    )
+    return Parts(setting, _kernel(0.5), others=(_kernel(0.2), _kernel(0.8)))
+
+
+def _kernel(left: float) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+    """Listening moves nothing; after opening the tiger is behind the left door with this probability."""
+    anew = np.array([[left, 1 - left]] * 2)
+    return [np.eye(2), anew, anew]
