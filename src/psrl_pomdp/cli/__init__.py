@@ -1,0 +1,77 @@
+"""The command `psrl-pomdp`: one file per command, each imported when it is called for.
+
+Commands import what they compute with inside their bodies: `--help` must not wait for scipy.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from .. import __version__
+from ..errors import PSRLError, did_you_mean
+
+# Command -> its module here; the order is the order of the help.
+_COMMANDS = ("demo", "problems", "show")
+
+
+class _Commands(click.Group):
+    """Finds commands by the name of their module."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f".{name}", __name__).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            hint = did_you_mean(args[0], _COMMANDS)
+            ctx.fail(f"no command is called {args[0]!r}{hint}; known are {', '.join(_COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="psrl-pomdp")
+@click.option("--debug", is_flag=True, help="Show where an error was raised.")
+def cli(debug: bool) -> None:
+    """Learn to control systems whose state is hidden and whose dynamics are unknown.
+
+    \b
+    Start here:
+      psrl-pomdp demo                     a first look, in seconds
+      psrl-pomdp problems                 what comes with the package
+      psrl-pomdp show machine-repair      one problem, in words and numbers
+      psrl-pomdp show my-model.pomdp      your own, checked
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; errors on purpose are one line on stderr and exit code 1."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        cli.main(args=words, prog_name="psrl-pomdp", standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output left; saying so would fail too
+        sys.exit(1)
+    except (PSRLError, OSError) as error:
+        if "--debug" in words:
+            traceback.print_exc()
+        click.echo(f"psrl-pomdp: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,61 @@
+"""What several commands share: finding a model by name or file, and printing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..model import POMDP
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+parameter_option = click.option(
+    "-p",
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of a named problem, such as -p accuracy=0.9; may be repeated.",
+)
+
+
+def find_model(name_or_file: str, parameters: Sequence[str] = ()) -> POMDP:
+    """The problem of this name, or the model in this file."""
+    from ..files import READABLE, load
+    from ..problems import problem
+
+    path = Path(name_or_file)
+    if path.suffix.lower() in READABLE or path.exists():
+        if parameters:
+            raise click.UsageError("a file has no parameters")
+        return load(path)
+    return problem(name_or_file, **dict(map(_parameter, parameters)))
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"parameter {text!r}: wanted NAME=VALUE")
+    try:
+        return name.replace("-", "_"), json.loads(value)
+    except json.JSONDecodeError:
+        raise click.UsageError(
+            f"parameter {name}: {value!r} is neither number, list nor text in quotes"
+        ) from None
+
+
+def console() -> Console:
+    """Where tables go; rich heeds NO_COLOR and pipes."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def print_json(document: object) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

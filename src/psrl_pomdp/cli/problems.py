@@ -1,0 +1,52 @@
+"""`psrl-pomdp problems`: the catalogue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .common import console, json_option, print_json
+
+
+@click.command("problems")
+@json_option
+def command(as_json: bool) -> None:
+    """List the problems that come with the package.
+
+    \b
+    Then look at one, with its parameters:
+      psrl-pomdp show river-swim
+      psrl-pomdp show river-swim -p n_states=10
+    """
+    from ..problems import catalogue, problem
+
+    rows: list[dict[str, Any]] = []
+    for entry in catalogue():
+        model = problem(entry.name)
+        rows.append(
+            {
+                "name": entry.name,
+                "states": model.n_states,
+                "actions": model.n_actions,
+                "observations": model.n_observations,
+                "family": len(model.family) if model.family else 0,
+                "title": entry.title,
+                "parameters": entry.parameters,
+            }
+        )
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("name", no_wrap=True)
+    for column in ("S", "A", "O", "kernels"):
+        table.add_column(column, justify="right")
+    table.add_column("what it is about")
+    for row in rows:
+        sizes = (str(row[key]) for key in ("states", "actions", "observations"))
+        table.add_row(row["name"], *sizes, str(row["family"] or "-"), row["title"])
+    console().print(table)
+    click.echo("\nS states, A actions, O readings; kernels: size of the finite family that comes with it.")

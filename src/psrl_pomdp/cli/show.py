@@ -1,0 +1,203 @@
+"""`psrl-pomdp show`: one model, in words and numbers."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import console, find_model, json_option, parameter_option, print_json
+
+if TYPE_CHECKING:
+    from ..model import POMDP
+
+_MOST_LISTED = 12
+
+
+@click.command("show")
+@click.argument("model", metavar="NAME|FILE")
+@parameter_option
+@json_option
+def command(model: str, parameters: tuple[str, ...], as_json: bool) -> None:
+    """Summarise a problem of the library, or a model file, and say what is doubtful about it.
+
+    \b
+    Examples:
+      psrl-pomdp show tiger -p accuracy=0.9
+      psrl-pomdp show hallway.pomdp --json
+    Files: .pomdp, .pomdpx, .json, .npz.
+    """
+    found = find_model(model, parameters)
+    summary = summarise(found)
+    if as_json:
+        print_json(summary)
+    else:
+        print_summary(summary)
+
+
+def summarise(model: POMDP) -> dict[str, Any]:
+    """Everything that `show` knows about a model, as plain data."""
+    import numpy as np
+
+    from ..checks import check_model
+    from ..problems import Problem
+    from ..structure import analyse
+
+    setting, facts = model.setting, analyse(model)
+    own, units = setting.own_cost, setting.units
+    summary: dict[str, Any] = {
+        "name": model.name,
+        "states": list(setting.states),
+        "actions": list(setting.actions),
+        "observations": list(setting.observations),
+        "values": {
+            "kind": units.kind,
+            "unit": units.name,
+            "least": float(own.min()),
+            "most": float(own.max()),
+            "scale": [units.low, units.high],
+        },
+        "start": {
+            setting.names.state(int(s)): float(setting.initial[s]) for s in np.flatnonzero(setting.initial)
+        },
+        "sensor_depends_on_action": setting.sensor_depends_on_action,
+        "reads_before_first_action": setting.first_observation is not None,
+        "structure": {
+            "communicating": facts.communicating,
+            "weakly_communicating": facts.weakly_communicating,
+            "weakly_communicating_from_start": facts.weakly_communicating_from_start,
+            "recurrent_classes": [
+                {
+                    "states": [setting.names.state(s) for s in c.states],
+                    "closed": c.closed,
+                    "period": c.period,
+                }
+                for c in facts.recurrent_classes
+            ],
+            "aperiodic": facts.aperiodic,
+            "transient_states": [setting.names.state(s) for s in facts.transient_states],
+            "reachable_states": len(facts.reachable_states),
+            "perfect_observation": facts.perfect_observation,
+            "sensor_margin": facts.sensor_margin,
+            "smallest_positive_transition": float(model.transition[model.transition > 0].min()),
+        },
+        "findings": [{"level": f.level, "text": f.text} for f in check_model(model)],
+    }
+    return summary | (_problem_facts(model) if isinstance(model, Problem) else {})
+
+
+def _problem_facts(model: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from ..separation import separation
+
+    facts: dict[str, Any] = {
+        "title": model.entry.title,
+        "about": model.entry.about,
+        "source": model.entry.source,
+        "parameters": model.parameters,
+        "assumptions": asdict(model.entry.assumptions),
+    }
+    if model.family is not None:
+        facts["family"] = {"kernels": len(model.family), "epsilon": separation(model.family).epsilon}
+    return facts
+
+
+def print_summary(summary: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(summary["name"] or "a model", style="bold"), Text(summary.get("title", "")), sep="  ")
+    if "about" in summary:
+        out.print()
+        for paragraph in summary["about"].split("\n\n"):
+            out.print(Text(textwrap.dedent(paragraph).replace("\n", " ")))
+    out.print()
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column()
+    for label, text in _rows(summary):
+        table.add_row(label, Text(text))
+    out.print(table)
+    _print_findings(out, summary["findings"])
+
+
+def _print_findings(out: Any, findings: list[dict[str, str]]) -> None:
+    from rich.text import Text
+
+    styles = {"wrong": "bold red", "doubtful": "yellow", "note": "dim"}
+    if findings:
+        out.print()
+    for finding in findings:
+        line = Text(f"{finding['level']}: ", style=styles[finding["level"]])
+        out.print(line.append(finding["text"], style="default"))
+
+
+def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    facts, values = summary["structure"], summary["values"]
+    unit = f" {values['unit']}" if values["unit"] else ""
+    rows = [
+        ("states", _count_and_names(summary["states"])),
+        ("actions", _count_and_names(summary["actions"])),
+        ("readings", _count_and_names(summary["observations"])),
+        (values["kind"], f"{values['least']:g} to {values['most']:g}{unit}"),
+        ("start", _start(summary["start"], len(summary["states"]))),
+        (
+            "first reading",
+            "before the first action" if summary["reads_before_first_action"] else "after it",
+        ),
+        ("sensor", _sensor(summary)),
+        ("dynamics", _dynamics(facts)),
+    ]
+    if "family" in summary:
+        family = summary["family"]
+        rows.append(
+            ("finite family", f"{family['kernels']} kernels, separated by ε ≥ {family['epsilon']:.3g}")
+        )
+    if "assumptions" in summary:
+        labels = ("1 Bellman", "2 separation", "3 belief", "4 kernel")
+        texts = summary["assumptions"].values()
+        rows += [(f"assumption {label}", text) for label, text in zip(labels, texts, strict=True)]
+        rows.append(("parameters", ", ".join(f"{k}={v}" for k, v in summary["parameters"].items()) or "none"))
+        rows.append(("source", summary["source"]))
+    return rows
+
+
+def _count_and_names(names: list[str]) -> str:
+    if names == [str(i) for i in range(len(names))]:
+        return str(len(names))
+    more = f", and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return f"{len(names)}: {', '.join(names[:_MOST_LISTED])}{more}"
+
+
+def _start(start: dict[str, float], n_states: int) -> str:
+    if len(start) == 1:
+        return f"always {next(iter(start))}"
+    if max(start.values()) - min(start.values()) < 1e-12:
+        return "uniform" if len(start) == n_states else f"uniform over {', '.join(start)}"
+    shown = [f"{name} {p:.3g}" for name, p in list(start.items())[:_MOST_LISTED]]
+    return ", ".join(shown) + (" ..." if len(start) > _MOST_LISTED else "")
+
+
+def _sensor(summary: dict[str, Any]) -> str:
+    facts = summary["structure"]
+    by_action = (
+        "changes with the action" if summary["sensor_depends_on_action"] else "the same for all actions"
+    )
+    if facts["perfect_observation"]:
+        return f"{by_action}; shows the state"
+    return f"{by_action}; smallest singular value {facts['sensor_margin']:.3g}"
+
+
+def _dynamics(facts: dict[str, Any]) -> str:
+    if facts["communicating"]:
+        kind = "communicating"
+    elif facts["weakly_communicating"]:
+        kind = "weakly communicating"
+    elif facts["weakly_communicating_from_start"]:
+        kind = "weakly communicating from the start, not everywhere"
+    else:
+        kind = f"{len(facts['recurrent_classes'])} recurrent classes"
+    return f"{kind}, {'aperiodic' if facts['aperiodic'] else 'periodic'}"

@@ -1,0 +1,59 @@
+"""Model files, in and out: `.pomdp`, `.json` and `.npz`; `.pomdpx` in only.
+
+`load` returns a model or raises `ParseError` with the file, the line and a reason; `save` writes the whole
+file or leaves the old one as it was.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+from ..errors import InvalidModelError, ParseError
+from ..model import POMDP
+from .array_files import read_json, read_npz, write_json, write_npz
+from .atomic import write_atomically
+from .pomdp_read import read_pomdp
+from .pomdp_write import write_pomdp
+from .pomdpx import read_pomdpx
+
+__all__ = ["MAX_BYTES", "MAX_ENTRIES", "READABLE", "WRITABLE", "load", "save"]
+
+MAX_BYTES = 64 * 2**20  # of a file
+MAX_ENTRIES = 20_000_000  # of an array: 160 MB
+
+_READERS = {".pomdp": read_pomdp, ".pomdpx": read_pomdpx, ".json": read_json, ".npz": read_npz}
+_WRITERS = {
+    ".pomdp": lambda model: write_pomdp(model).encode(),
+    ".json": write_json,
+    ".npz": write_npz,
+}
+READABLE = tuple(_READERS)
+WRITABLE = tuple(_WRITERS)
+
+
+def load(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES, max_entries: int = MAX_ENTRIES) -> POMDP:
+    """The model in a file, by its ending: `.pomdp`, `.pomdpx`, `.json` or `.npz`.
+
+    A file over `max_bytes`, or one with an array of over `max_entries` numbers, is refused before it is
+    read or allocated: raise the limits for a large model that you trust.
+    """
+    file = Path(path)
+    reader = _READERS.get(file.suffix.lower())
+    if reader is None:
+        raise ParseError(f"unknown ending {file.suffix!r}; known are {', '.join(READABLE)}", path=file.name)
+    with file.open("rb") as stream:
+        data = stream.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ParseError(f"over {max_bytes} bytes", path=file.name)
+    return reader(data, file.name, max_entries=max_entries)
+
+
+def save(model: POMDP, path: str | PathLike[str]) -> None:
+    """Write a model to a `.pomdp`, `.json` or `.npz` file, by the ending of `path`."""
+    file = Path(path)
+    writer = _WRITERS.get(file.suffix.lower())
+    if writer is None:
+        endings = ", ".join(WRITABLE)
+        raise InvalidModelError(f"{file.name}: unknown ending {file.suffix!r}; known are {endings}")
+    write_atomically(file, writer(model))

@@ -1,0 +1,127 @@
+"""The command line, run as people run it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from psrl_pomdp import problem, save
+from psrl_pomdp.cli import main
+
+
+def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code = 0
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_help_imports_neither_scipy_nor_numba() -> None:
+    script = (
+        "import sys\n"
+        "from psrl_pomdp.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "heavy = {'numpy', 'scipy', 'numba', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    for words in (["--help"], ["show", "--help"], ["problems", "-h"], ["demo", "--help"], ["--version"]):
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "psrl-pomdp" in done.stdout
+
+
+def test_problems(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("problems", capsys=capsys)
+    assert code == 0
+    assert "machine-repair" in out
+    code, out, _ = run("problems", "--json", capsys=capsys)
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert rows["tiger"]["states"] == 2
+    assert rows["tiger"]["parameters"]["accuracy"] == 0.85
+
+
+def test_show_a_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("show", "tiger", "-p", "accuracy=0.9", capsys=capsys)
+    assert code == 0
+    assert "accuracy=0.9" in out
+    code, out, _ = run("show", "two-rooms", "--json", capsys=capsys)
+    shown = json.loads(out)
+    assert shown["structure"]["weakly_communicating"] is False
+    assert shown["findings"][0]["level"] == "doubtful"
+
+
+@pytest.mark.parametrize("ending", [".pomdp", ".json", ".npz"])
+def test_show_a_file(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / f"mine{ending}"
+    save(problem("railway"), path)
+    code, out, _ = run("show", str(path), capsys=capsys)
+    assert code == 0
+    assert "do-nothing" in out
+    assert "10 to 1000 cost units a period" in out
+
+
+def test_hostile_names_are_only_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "hostile.pomdp"
+    path.write_text(
+        "states: [bold]x[/bold] [/nope] actions: 1 observations: 1 T: 0 uniform O: 0 uniform R: 0:0:*:* 1"
+    )
+    code, out, _ = run("show", str(path), capsys=capsys)
+    assert code == 0
+    assert "[bold]x[/bold], [/nope]" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("show", "tigre"), 1, "did you mean 'tiger'?"),
+        (("show", "absent.pomdp"), 1, "No such file"),
+        (("show", "tiger", "-p", "accuracy"), 2, "wanted NAME=VALUE"),
+        (("show", "tiger", "-p", "accuracy=high"), 2, "'high' is neither number"),
+        (("show", "tiger", "-p", "accuracy=7"), 1, "parameter accuracy is 7"),
+        (("shwo", "tiger"), 2, "did you mean 'show'?"),
+        (("show",), 2, "Missing argument"),
+        (("show", "tiger", "--jsn"), 2, "No such option"),
+    ],
+)
+def test_mistakes(
+    arguments: tuple[str, ...], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, _, err = run(*arguments, capsys=capsys)
+    assert found == code
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_debug_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run("--debug", "show", "tigre", capsys=capsys)
+    assert "Traceback" in err
+
+
+def test_a_malformed_file_is_refused_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.pomdp"
+    path.write_text("values: rewards\nstates: 1 actions: 1 observations: 1")
+    code, _, err = run("show", str(path), capsys=capsys)
+    assert code == 1
+    assert err.startswith("psrl-pomdp: bad.pomdp:1: values: 'rewards'")
+
+
+def test_demo_brackets_the_optimum(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("demo", "--json", capsys=capsys)
+    result = json.loads(out)
+    assert code == 0
+    # The optimal average reward of this problem is .4220286.
+    assert result["never_looking"] < 0.4220286 < result["in_plain_sight"]
+    code, out, _ = run("demo", capsys=capsys)
+    assert f"{result['never_looking']:.6f}" in out
