@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Install psrl-pomdp and run it, on a machine that has only Python and pip.
 
-    python3 go.py demo [...]   watch it learn; further arguments go to `psrl-pomdp demo`
+    python3 go.py demo [...]   a first look; further arguments go to `psrl-pomdp demo`
     python3 go.py test [...]   run every check: ruff, mypy, pytest; further arguments go to pytest
     python3 go.py setup        only install what these two need
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from psrl_pomdp import POMDP, Setting
+from psrl_pomdp import POMDP, Setting, Units
+
+# Classic model files that are not ours to ship: tests that read them are skipped where there are none.
+PUBLIC_FILES = Path(
+    os.environ.get("PSRL_POMDP_MODEL_FILES", Path(__file__).parents[2] / "shared" / "problems")
+)
 
 
 @st.composite
@@ -41,4 +48,18 @@ def models(draw: st.DrawFn) -> POMDP:
         observations=[f"see{i}" for i in range(n_readings)] if named else None,
         **extra,
     )
+    if draw(st.booleans()):  # a scale that is not the range of the values
+        units = Units(
+            draw(st.sampled_from([0.0, -3.5])), 100.0, draw(st.sampled_from(["cost", "reward"])), "x"
+        )
+        setting = Setting(
+            setting.observation,
+            setting.cost,
+            setting.initial,
+            setting.first_observation,
+            units=units,
+            states=setting.names.states,
+            actions=setting.names.actions,
+            observations=setting.names.observations,
+        )
     return POMDP(setting, rows(n_actions, n_states, n_states), name="a random model")

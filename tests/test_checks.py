@@ -42,7 +42,7 @@ def test_nothing_is_found_where_nothing_is() -> None:
             {"transition": [[[0, 1], [1, 0]]] * 2, "observation": [[0.5, 0.5]] * 2},
             "has period 2 and its sensor does not tell all states apart",
         ),
-        ({"observation": [[0.5, 0.5]] * 2}, "no reading says anything about the state"),
+        ({"observation": [[0.5, 0.5]] * 2}, "no reading after an action says anything about the state"),
         (
             {"transition": [[[0.5, 0.5]] * 2] * 2, "cost": [[0, 1.0]] * 2},
             "actions wait and act are the same in every number",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from psrl_pomdp import problem, save
 from psrl_pomdp.cli import main
+from psrl_pomdp.cli.common import find_model
 
 
 def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -78,6 +81,40 @@ def test_hostile_names_are_only_text(tmp_path: Path, capsys: pytest.CaptureFixtu
     code, out, _ = run("show", str(path), capsys=capsys)
     assert code == 0
     assert "[bold]x[/bold], [/nope]" in out
+
+
+def test_control_characters_are_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "escape.pomdp"
+    path.write_text("states: a\x1b[2Jb c actions: 1 observations: 1 T: 0 uniform O: 0 uniform R: 0:0:*:* 1")
+    code, out, _ = run("show", str(path), capsys=capsys)
+    assert code == 0
+    assert "\x1b" not in out
+    assert "a\ufffd[2Jb" in out
+
+
+@pytest.mark.parametrize("columns", ["20", "40", "79", "200"])
+def test_narrow_terminals(columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert "machine-repair" in run("problems", capsys=capsys)[1]
+    _, out, _ = run("show", "tiger", capsys=capsys)
+    assert "tiger-left" in out.replace("\n", "")
+
+
+def test_output_that_cannot_say_epsilon() -> None:
+    script = "from psrl_pomdp.cli import main; main(['show', 'lookalikes'])"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_folder_does_not_hide_a_problem(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "tiger").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_model("tiger").name == "tiger"
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,26 @@ def test_divergence_where_readings_are_excluded() -> None:
     assert least_divergence(np.array([[0.5, 0.5]]), np.array([[1.0, 0.0], [0.5, 0.5]])) == pytest.approx(0.0)
 
 
+def test_divergence_bound_with_sparse_rows() -> None:
+    """Zeros in the rows: also at the corners where KL has no slope the bound stays a bound."""
+    one, other = np.array([[0.9, 0.1, 0], [0.5, 0, 0.5]]), np.array([[0.8, 0.2, 0], [0.5, 0, 0.5]])
+    assert least_divergence(one, other) == 0.0  # the second rows are equal
+    rng = np.random.default_rng(3)
+    for _ in range(150):
+        rows = rng.dirichlet(np.ones(3), size=6) * (rng.random((6, 3)) < 0.6)
+        rows[rows.sum(axis=1) == 0, 0] = 1.0
+        rows /= rows.sum(axis=1, keepdims=True)
+        weights = np.concatenate([np.eye(3), rng.dirichlet(np.full(3, 0.3), size=60)])
+        pairs = rel_entr((weights @ rows[:3])[:, None], (weights @ rows[3:])[None]).sum(axis=2)
+        assert least_divergence(rows[:3], rows[3:]) <= pairs.min() + 1e-12
+
+
+def test_tiny_transitions_are_beyond_the_solver() -> None:
+    kernel = np.array([[[1 - 1e-9, 1e-9], [0.0, 1.0]]])
+    with pytest.raises(ArithmeticError, match="1e-09"):
+        optimal_gain(kernel, np.array([[0.5, 0.1]]))
+
+
 def test_separation_names_the_pair_and_the_action() -> None:
     # Kernels 0 and 2 agree under action 1 only.
     setting = Setting(np.eye(2), np.zeros((2, 2)), [0.5, 0.5])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from model_strategies import PUBLIC_FILES
 from psrl_pomdp import POMDP, ParseError, Units, load
 from psrl_pomdp.files import MAX_ENTRIES
 from psrl_pomdp.files.pomdp_read import read_pomdp
@@ -113,6 +113,14 @@ def test_ways_to_say_the_same(text: str) -> None:
     assert same.setting.observation.tolist() == TIGER.setting.observation.tolist()
     assert same.setting.initial.tolist() == TIGER.setting.initial.tolist()
     assert same.setting.names == TIGER.setting.names
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\t", "#", "##"])
+def test_comments_end_only_at_line_ends(mark: str) -> None:
+    comment = f"# note{mark} R: open : left : * : * 99 T: open identity"
+    assert read(PREAMBLE + BODY + comment) == TIGER
+    assert read(PREAMBLE + comment + "\r" + BODY) == TIGER
+    assert read(PREAMBLE.replace("\n", f" {comment}\r\n") + BODY) == TIGER
 
 
 def test_comments_may_hold_any_bytes() -> None:
@@ -237,16 +245,16 @@ def test_rows_rounded_to_six_digits_are_renormalised() -> None:
             2,
             "values: 'rewards' is neither 'reward' nor 'cost' (did you mean 'reward'?)",
         ),
-        (replaced("T: open uniform", "T: open\n0.5 0.5\n0.5 0.4"), 7, "T: open : right sums to 0.9"),
+        (replaced("T: open uniform", "T: open\n0.5 0.5\n0.5 0.4"), 9, "T: open : right sums to 0.9"),
         (
             replaced("T: open uniform", "T: open : left 0.5 0.4\nT: open : right 0.5 0.5"),
             7,
             "T: open : left sums to 0.9",
         ),
-        (replaced("T: open uniform", "T: open\n0.5 0.5\n1.5 -.5"), 7, "T: open : right has the negative"),
+        (replaced("T: open uniform", "T: open\n0.5 0.5\n1.5 -.5"), 9, "T: open : right has the negative"),
         (replaced("T: open uniform", ""), 14, "T: open : left is never given"),
         (replaced("O: open uniform", ""), 14, "O: open : left is never given"),
-        (replaced("0.15 0.85", "0.15 0.95"), 8, "O: listen : right sums to 1.1"),
+        (replaced("0.15 0.85", "0.15 0.95"), 10, "O: listen : right sums to 1.1"),
         (replaced("R: open : left", "R: open : lft"), 13, "unknown state 'lft' (did you mean 'left'?)"),
         (replaced("R: open : left", "R: pen : left"), 13, "unknown action 'pen' (did you mean 'open'?)"),
         (replaced("R: open : left : *", "R: open : 2 : *"), 13, "state 2 of 2 (they count from 0)"),
@@ -269,7 +277,7 @@ def test_rows_rounded_to_six_digits_are_renormalised() -> None:
         (replaced("states: left right", "states:"), 3, "states: nothing follows"),
         (replaced("states: left right", "states: 0"), 3, "states: 0 is not a count"),
         (replaced("states: left right", "states: 2.5"), 3, "states: 2.5 is not a count"),
-        (replaced("states: left right", "states: 1 states: 2"), 3, "states is given twice, first on line 3"),
+        (replaced("states: left right", "states: 1 states: 2"), 3, "states is given twice"),
         (replaced("states: left right\n", ""), 13, "no 'states:' in the file"),
         (
             replaced("T: listen identity", "T: listen : left identity"),
@@ -277,7 +285,7 @@ def test_rows_rounded_to_six_digits_are_renormalised() -> None:
             "T: expected a number, found 'identity'",
         ),
         (replaced("O: open uniform", "O: open reset"), 11, "O: reset is for T"),
-        (PREAMBLE + "T: listen :\n" + BODY, 6, "unknown state 'T'"),
+        (PREAMBLE + "T: listen :\n" + BODY, 7, "unknown state 'T'"),
         (PREAMBLE + BODY + "T:", 15, "T: ends too early"),
         (PREAMBLE + BODY + "T: listen", 15, "T: nothing follows"),
         (":" + PREAMBLE + BODY, 1, "a colon with no word before it"),
@@ -307,15 +315,15 @@ def test_sizes_are_refused_before_they_are_allocated() -> None:
         "T is too large: 2 x 99999999 x 99999999"
         in refusal(replaced("states: left right", "states: 99999999"))[1]
     )
-    rest = "actions: 1 observations: 99999 T: * uniform O: * uniform "
+    rest = "actions: 1 observations: 9999 T: * uniform O: * uniform "
     assert "R is too large" in refusal("states: 100 " + rest + "R: 0 : 0 : 0 : 0 1")[1]
     assert "O is too large" in refusal("states: 1000 " + rest)[1]
-    assert read("states: 100 " + rest + "R: 0 : 0 : * : * 1").n_observations == 99999
+    assert read("states: 100 " + rest + "R: 0 : 0 : * : * 1").n_observations == 9999
     assert "too large" in refusal(PREAMBLE + BODY, max_entries=7)[1]
 
 
 def test_rules_that_write_over_and_over_are_stopped() -> None:
-    text = "states: 1000 actions: 20 observations: 1 " + "T: * uniform " * 100
+    text = "states: 1000 actions: 4 observations: 1 " + "T: * uniform " * 100
     line, reason = refusal(text)
     assert "over and over" in reason
     assert line == 1
@@ -354,16 +362,13 @@ PUBLIC = {  # sizes (S, A, O) and start of public files, as their authors state 
     "concert": (2, 3, 2, [0.5, 0.5]),
     "aloha-10max": (30, 9, 3, [1.0] + [0.0] * 29),
 }
-FOLDER = os.environ.get("PSRL_POMDP_MODEL_FILES", "")
-with_public_files = pytest.mark.skipif(
-    not FOLDER, reason="PSRL_POMDP_MODEL_FILES names no folder of public files"
-)
+with_public_files = pytest.mark.skipif(not PUBLIC_FILES.is_dir(), reason="no folder of public model files")
 
 
 @with_public_files
 @pytest.mark.parametrize("stem", PUBLIC)
 def test_public_files_load_with_their_sizes_and_start(stem: str) -> None:
-    m = load(Path(FOLDER) / f"{stem}.POMDP")
+    m = load(PUBLIC_FILES / f"{stem}.POMDP")
     *sizes, start = PUBLIC[stem]
     assert [m.n_states, m.n_actions, m.n_observations] == sizes
     assert m.setting.initial == pytest.approx(np.array(start), abs=1e-5)
@@ -372,4 +377,4 @@ def test_public_files_load_with_their_sizes_and_start(stem: str) -> None:
 @with_public_files
 def test_the_malformed_public_file_is_refused() -> None:
     with pytest.raises(ParseError, match=r"ejs7.POMDP:3: values: 'rewards'"):
-        load(Path(FOLDER) / "ejs7.POMDP")
+        load(PUBLIC_FILES / "ejs7.POMDP")

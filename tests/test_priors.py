@@ -51,7 +51,10 @@ def test_finite_prior_samples_by_weight() -> None:
         (lambda: FinitePrior(SETTING, KERNELS, initial=[[1, 0]]), "initial has shape (1, 2)"),
         (lambda: FinitePrior(SETTING, KERNELS).model(3), "kernel 3 of 3"),
         (lambda: DirichletPrior(SETTING, np.ones((2, 2))), "concentration has shape (2, 2)"),
-        (lambda: DirichletPrior(SETTING, -np.ones((2, 2, 2))), "concentration[a=go, s=up, s′=up] is -1"),
+        (
+            lambda: DirichletPrior(SETTING, -np.ones((2, 2, 2))),
+            "concentration[a=go, s=up, s′=up] is -1: n",
+        ),
         (lambda: DirichletPrior(SETTING, np.full((2, 2, 2), np.inf)), "is inf"),
         (
             lambda: DirichletPrior(SETTING, np.zeros((2, 2, 2))),

@@ -6,7 +6,7 @@ Every check that fails raises `InvalidModelError` with the entry by name, `trans
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,8 +63,8 @@ def checked_names(what: str, names: Sequence[str] | None, count: int) -> tuple[s
     """Names as a tuple of distinct non-empty strings, one for each of `count` things."""
     if names is None:
         return None
-    if isinstance(names, str):
-        raise InvalidModelError(f"{what}: a list of names is wanted, not the single text {names!r}")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidModelError(f"{what}: a list of names is wanted, not {names!r}")
     checked = tuple(names)
     for position, name in enumerate(checked):
         if not isinstance(name, str) or not name.strip():
@@ -88,7 +88,10 @@ def frozen(array: Array) -> Array:
 def numbers(array: str, value: npt.ArrayLike, axes: str) -> Array:
     """`value` as float64 numbers with a dimension for each letter of `axes`; `aso|so` allows either."""
     try:
-        converted = np.asarray(value, dtype=np.float64)
+        given = np.asarray(value)
+        if given.dtype.kind not in "biufO":  # no texts, dates or complex numbers
+            raise TypeError(f"it holds {given.dtype.name}")
+        converted = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidModelError(f"{array} is not an array of numbers: {error}") from None
     choices = axes.split("|")

@@ -97,7 +97,7 @@ def _unreachable(model: POMDP, facts: Structure) -> Iterator[str]:
 
 def _hidden_for_good(model: POMDP, facts: Structure) -> Iterator[str]:
     if len(facts.blind_actions) == model.n_actions and model.n_states > 1:
-        yield "no reading says anything about the state: nothing can be learned"
+        yield "no reading after an action says anything about the state: its dynamics cannot be learned"
         return
     for group in facts.indistinguishable_states:
         yield (
@@ -147,7 +147,7 @@ def _tiny_probabilities(model: POMDP, facts: Structure) -> Iterator[str]:
             where = tuple(int(i) for i in np.argwhere(tiny)[0])
             entry = setting.names.entry(name, axes, where)
             others = int(tiny.sum()) - 1
-            more = f", and {others} entries like it" if others else ""
+            more = f", and {others} like it" if others else ""
             yield f"{entry} is {array[where]:.3g}{more}: was zero meant?"
 
 

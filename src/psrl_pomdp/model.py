@@ -52,8 +52,11 @@ class Units:
             raise InvalidModelError(f"units.kind is {self.kind!r}, not 'cost' or 'reward'")
         if not isinstance(self.name, str):
             raise InvalidModelError(f"units.name is {self.name!r}, not a text")
-        object.__setattr__(self, "low", float(self.low))
-        object.__setattr__(self, "high", float(self.high))
+        for end in ("low", "high"):
+            value = getattr(self, end)
+            if not isinstance(value, int | float | np.integer | np.floating):
+                raise InvalidModelError(f"units.{end} is {value!r}, not a number")
+            object.__setattr__(self, end, float(value))
         # An infinite width is refused too: it is what overflow leaves.
         if not 0.0 < self.high - self.low < np.inf:
             raise InvalidModelError(f"units run from {self.low:g} to {self.high:g}: no scale")
@@ -96,7 +99,7 @@ class _SensorItself:
 SENSOR: Final = _SensorItself()
 
 
-class _Frozen:
+class Frozen:
     """Set once, by the constructor; arrays stay read-only through copies and processes."""
 
     def _set(self, **fields: object) -> None:
@@ -131,14 +134,14 @@ class _Frozen:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)) and not isinstance(self, type(other)):
             return NotImplemented
-        assert isinstance(other, _Frozen)
+        assert isinstance(other, Frozen)
         return self.fingerprint == other.fingerprint
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
 
-class Setting(_Frozen):
+class Setting(Frozen):
     """All that the agent is told: the sensor, the costs, the start. Everything but the dynamics.
 
     `cost[a, s]` is in your own numbers: where they leave [0, 1] they are rescaled, and `units`
@@ -211,7 +214,11 @@ class Setting(_Frozen):
         observations: Sequence[str] | None = None,
     ) -> Setting:
         """The same from `reward[a, s]`: rewards in [0, 1] become costs 1 − r, others are rescaled."""
-        own = finite("reward", numbers("reward", reward, "as"), "as", Names())
+        own = numbers("reward", reward, "as")
+        names = Names(
+            checked_names("states", states, own.shape[1]), checked_names("actions", actions, own.shape[0])
+        )
+        finite("reward", own, "as", names)
         mapped = Units.spanning(own, "reward", units)
         return cls(
             observation,
@@ -272,7 +279,7 @@ class Setting(_Frozen):
         )
 
 
-class POMDP(_Frozen):
+class POMDP(Frozen):
     """A setting and the dynamics that the agent does not know: `transition[a, s, s′]` = θ(s′ | s, a).
 
     `name` says what it is, `remarks` what a reader or a writer of the model should know; neither
@@ -293,6 +300,8 @@ class POMDP(_Frozen):
     ) -> None:
         if not isinstance(setting, Setting):
             raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
+        if isinstance(remarks, str):
+            raise InvalidModelError(f"remarks: a list of texts is wanted, not the single text {remarks!r}")
         self._set(
             setting=setting,
             transition=frozen(kernel("transition", transition, setting)),

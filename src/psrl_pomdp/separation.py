@@ -7,8 +7,9 @@ two simplices; at any point x of it
 
     KL(x) + min_v ∇KL(x)·(v − x)   over the vertices v
 
-is a lower bound on the minimum (convexity), whatever brought us to x. That number is what is returned:
-a certified bound, not the result of an iteration that is hoped to have converged.
+is a lower bound on the minimum (convexity), whatever brought us to x, as long as KL has a slope there: no
+reading that is possible may have probability zero under both. That number is what is returned: a certified
+bound, not the result of an iteration that is hoped to have converged.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Separation:
 
     @property
     def epsilon(self) -> float:
-        """The paper's ε: 0 where some pair cannot be told apart while some action is played."""
+        """A lower bound on the paper's ε; 0 where the readings under some action prove nothing."""
         count = len(self.margins)
         return float(self.margins[~np.eye(count, dtype=np.bool_)].min()) if count > 1 else np.inf
 
@@ -73,6 +74,10 @@ def least_divergence(one: Array, other: Array) -> float:
         slope_p = np.log(np.maximum(p, 1e-300) / q) + 1.0
         return float(rel_entr(p, q).sum()), np.concatenate([one @ slope_p, other @ (-p / q)])
 
+    def has_slope(x: Array) -> bool:
+        nowhere = (x[:n] @ one <= 0.0) & (x[n:] @ other <= 0.0)
+        return not (nowhere & ((one > 0.0).any(axis=0) | (other > 0.0).any(axis=0))).any()
+
     result = minimize(
         value_and_slope,
         start,
@@ -82,7 +87,8 @@ def least_divergence(one: Array, other: Array) -> float:
         constraints={"type": "eq", "fun": lambda x: rows @ x - 1.0, "jac": lambda x: rows},
         options={"maxiter": 500, "ftol": 1e-14},
     )
-    return max(_certified(value_and_slope, x, n) for x in (start, *_smoothed(result.x, start, n)))
+    candidates = [start, *filter(has_slope, _smoothed(result.x, start, n))]
+    return max(_certified(value_and_slope, x, n) for x in candidates)
 
 
 def _smoothed(x: Array, start: Array, n: int) -> list[Array]:

@@ -6,8 +6,9 @@ the maximal ones, and a state outside all of them is transient under every polic
 
 - the MDP is *communicating* where one maximal end component holds every state;
 - it is *weakly communicating* where there is exactly one: it is then closed under every action, and
-  all other states are transient under every policy. That is the usual sufficient condition for the
-  paper's first assumption (the optimality equation with a J that does not depend on the start).
+  all other states are transient under every policy. For states in plain sight that suffices for the paper's
+  first assumption (the optimality equation with a J that does not depend on the start). For hidden ones it
+  does not: the problem `blind-cycle` is communicating, and what it costs depends on the start.
 
 Nothing here looks at the size of a probability: an entry is possible or it is not.
 """

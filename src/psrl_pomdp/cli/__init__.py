@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -58,6 +59,9 @@ def cli(debug: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors on purpose are one line on stderr and exit code 1."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ε gets a question mark
     try:
         cli.main(args=words, prog_name="psrl-pomdp", standalone_mode=False)
     except click.exceptions.Exit as done:

@@ -28,10 +28,11 @@ parameter_option = click.option(
 def find_model(name_or_file: str, parameters: Sequence[str] = ()) -> POMDP:
     """The problem of this name, or the model in this file."""
     from ..files import READABLE, load
-    from ..problems import problem
+    from ..problems import catalogue, problem
 
     path = Path(name_or_file)
-    if path.suffix.lower() in READABLE or path.exists():
+    known = any(entry.name == name_or_file for entry in catalogue())
+    if not known and (path.suffix.lower() in READABLE or path.is_file()):
         if parameters:
             raise click.UsageError("a file has no parameters")
         return load(path)
@@ -55,6 +56,30 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False)
+
+
+def plain(text: str) -> str:
+    """A text from a file without the control characters that could drive a terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def print_rows(rows: Sequence[Sequence[str]], narrow: int = 60) -> None:
+    """Rows of a label and a text side by side, or the text under its label where there is no room."""
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    if out.width < narrow:
+        for label, text in rows:
+            out.print(Text(label, style="dim"))
+            out.print(Text(f"  {plain(text)}"))
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column()
+    for label, text in rows:
+        table.add_row(label, Text(plain(text)))
+    out.print(table)
 
 
 def print_json(document: object) -> None:

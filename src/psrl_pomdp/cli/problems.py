@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .common import console, json_option, print_json
+from .common import console, json_option, print_json, print_rows
 
 
 @click.command("problems")
@@ -38,6 +38,9 @@ def command(as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
+    if console().width < 80:
+        print_rows([(_sizes(row), row["title"]) for row in rows], narrow=1000)
+        return
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -50,3 +53,8 @@ def command(as_json: bool) -> None:
         table.add_row(row["name"], *sizes, str(row["family"] or "-"), row["title"])
     console().print(table)
     click.echo("\nS states, A actions, O readings; kernels: size of the finite family that comes with it.")
+
+
+def _sizes(row: dict[str, Any]) -> str:
+    sizes = ", ".join(f"{row[key]} {key}" for key in ("states", "actions", "observations"))
+    return f"{row['name']} ({sizes})"

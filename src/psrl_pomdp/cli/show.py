@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, find_model, json_option, parameter_option, print_json
+from .common import (
+    console,
+    find_model,
+    json_option,
+    parameter_option,
+    plain,
+    print_json,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from ..model import POMDP
@@ -105,22 +113,17 @@ def _problem_facts(model: Any) -> dict[str, Any]:
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     out = console()
-    out.print(Text(summary["name"] or "a model", style="bold"), Text(summary.get("title", "")), sep="  ")
+    name = plain(summary["name"] or "a model")
+    out.print(Text(name, style="bold"), Text(summary.get("title", "")), sep="  ")
     if "about" in summary:
         out.print()
         for paragraph in summary["about"].split("\n\n"):
             out.print(Text(textwrap.dedent(paragraph).replace("\n", " ")))
     out.print()
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True, style="dim")
-    table.add_column()
-    for label, text in _rows(summary):
-        table.add_row(label, Text(text))
-    out.print(table)
+    print_rows(_rows(summary))
     _print_findings(out, summary["findings"])
 
 
@@ -132,7 +135,7 @@ def _print_findings(out: Any, findings: list[dict[str, str]]) -> None:
         out.print()
     for finding in findings:
         line = Text(f"{finding['level']}: ", style=styles[finding["level"]])
-        out.print(line.append(finding["text"], style="default"))
+        out.print(line.append(plain(finding["text"]), style="default"))
 
 
 def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

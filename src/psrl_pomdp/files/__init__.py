@@ -19,8 +19,8 @@ from .pomdpx import read_pomdpx
 
 __all__ = ["MAX_BYTES", "MAX_ENTRIES", "READABLE", "WRITABLE", "load", "save"]
 
-MAX_BYTES = 64 * 2**20  # of a file
-MAX_ENTRIES = 20_000_000  # of an array: 160 MB
+MAX_BYTES = 32 * 2**20  # of a file
+MAX_ENTRIES = 5_000_000  # of an array: 40 MB
 
 _READERS = {".pomdp": read_pomdp, ".pomdpx": read_pomdpx, ".json": read_json, ".npz": read_npz}
 _WRITERS = {
@@ -42,8 +42,11 @@ def load(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES, max_entries: 
     reader = _READERS.get(file.suffix.lower())
     if reader is None:
         raise ParseError(f"unknown ending {file.suffix!r}; known are {', '.join(READABLE)}", path=file.name)
-    with file.open("rb") as stream:
-        data = stream.read(max_bytes + 1)
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(max_bytes + 1)
+    except ValueError as error:  # a name that no file can have
+        raise ParseError(str(error), path=repr(file.name)) from None
     if len(data) > max_bytes:
         raise ParseError(f"over {max_bytes} bytes", path=file.name)
     return reader(data, file.name, max_entries=max_entries)
@@ -51,6 +54,8 @@ def load(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES, max_entries: 
 
 def save(model: POMDP, path: str | PathLike[str]) -> None:
     """Write a model to a `.pomdp`, `.json` or `.npz` file, by the ending of `path`."""
+    if not isinstance(model, POMDP):
+        raise InvalidModelError(f"a {type(model).__name__} is not a POMDP")
     file = Path(path)
     writer = _WRITERS.get(file.suffix.lower())
     if writer is None:

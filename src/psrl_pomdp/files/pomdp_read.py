@@ -9,8 +9,8 @@ becomes its expectation under the file's own dynamics; the discount is a remark,
 over time is what this package optimises.
 
 Whatever the bytes, the outcome is a model or a `ParseError` with a line. Sizes are checked before
-anything is allocated, and the entries that rules write are counted, so that a small file cannot ask for
-much memory or time.
+anything is allocated, and what the rules write is counted, so that a small file cannot ask for much
+memory or time.
 """
 
 from __future__ import annotations
@@ -19,31 +19,34 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import FILE_TOLERANCE, PYTHON_TOLERANCE, Array, Names, distributions
 from ..errors import InvalidModelError, ParseError, did_you_mean
-from ..model import POMDP, Setting
-from .pomdp_words import NUMBER, RULES, SHORTHANDS, Source, Statement, statements
+from ..model import POMDP, Setting, Units
+from .pomdp_words import NUMBER, RULES, SHORTHANDS, MalformedError, Source, Statement, statements
 
 Index = int | slice
-Lines = npt.NDArray[np.int64]
+Words = npt.NDArray[np.int64]
 
 _EVERY = slice(None)
 _LONGEST_NAME = 200
-_REWRITES = 25  # how often rules may write the largest allowed array anew
+_REWRITES = 6  # how often rules may write the largest allowed array anew
+_RULE = 64  # entries that applying a rule costs as much as, beside those that it writes
 
 
 def read_pomdp(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
     """The model in these bytes; `path` is for messages, `max_entries` bounds every array."""
+    source = None
     try:
-        return _Reader(Source(data), max_entries).model(PurePath(path).stem)
-    except ParseError as error:
-        raise ParseError(error.reason, path=path, line=error.line) from None
-    except InvalidModelError as error:  # what only the model's own door can see: a cost range too wide
-        raise ParseError(str(error), path=path) from None
+        source = Source(data)
+        return _Reader(source, max_entries).model(PurePath(path).stem)
+    except MalformedError as error:
+        line = source.line(error.word) if source else 1
+        raise ParseError(error.reason, path=path, line=line) from None
 
 
 @dataclass(frozen=True)
@@ -55,20 +58,18 @@ class Domain:
     names: tuple[str, ...] | None
     positions: dict[str, int]
 
-    def index(self, word: str, line: int) -> Index:
+    def index(self, name: str, word: int) -> Index:
         """A name, a number that counts from 0, or `*` for all."""
-        if word == "*":
+        if name == "*":
             return _EVERY
-        position = self.positions.get(word)
-        if position is None and word.isascii() and word.isdigit() and len(word) < 10:
-            position = int(word)
+        position = self.positions.get(name)
+        if position is None and name.isascii() and name.isdigit() and len(name) < 10:
+            position = int(name)
         if position is None:
-            raise ParseError(f"unknown {self.kind} {word!r}{did_you_mean(word, self.positions)}", line=line)
+            shown = name[:_LONGEST_NAME]
+            raise MalformedError(f"unknown {self.kind} {shown!r}{did_you_mean(name, self.positions)}", word)
         if position >= self.count:
-            raise ParseError(
-                f"{self.kind} {word} of {self.count} (they count from 0)",
-                line=line,
-            )
+            raise MalformedError(f"{self.kind} {name} of {self.count} (they count from 0)", word)
         return position
 
 
@@ -76,14 +77,15 @@ class _Reader:
     """One file on its way to a model."""
 
     def __init__(self, source: Source, max_entries: int) -> None:
-        self.source = source
         self.max_entries = max_entries
         self.written = 0
+        self.extensions = source.extensions
+        self.end = len(source.words)
         self.preamble: dict[str, Statement] = {}
-        self.rules: list[Statement] = []
+        self.rules: dict[str, list[Statement]] = {keyword: [] for keyword in RULES}
         for statement in statements(source):
             if statement.keyword in RULES:
-                self.rules.append(statement)
+                self.rules[statement.keyword].append(statement)
             else:
                 self._declare(statement)
         self.states = self._domain("states")
@@ -97,46 +99,58 @@ class _Reader:
         initial = self._start()
         transition = self._probabilities("T", self.states, initial, remarks)
         observation = self._probabilities("O", self.observations, initial, remarks)
-        make = Setting.from_rewards if kind == "reward" else Setting
-        setting = make(
-            observation,
-            self._values(transition, observation, remarks),
-            initial,
-            self._first_sensor(observation),
-            units=self.source.extensions.get("units", ""),
-            states=self.names.states,
-            actions=self.names.actions,
-            observations=self.names.observations,
-        )
+        values = self._values(transition, observation, remarks)
+        first = self._first_sensor(observation)
+        try:
+            setting = self._setting(kind, observation, values, initial, first)
+        except InvalidModelError as error:  # what only the model's own door can see: too wide a range
+            raise MalformedError(str(error), self.rules["R"][0].head if self.rules["R"] else 0) from None
         return POMDP(setting, transition, name=name, remarks=remarks)
+
+    def _setting(
+        self, kind: str, sensor: Array, values: Array, initial: Array, first: Array | None
+    ) -> Setting:
+        label = self.extensions.get("units", "")
+        named: dict[str, Any] = {
+            "states": self.names.states,
+            "actions": self.names.actions,
+            "observations": self.names.observations,
+        }
+        if "scale" in self.extensions:
+            ends = self.extensions["scale"].split()
+            if len(ends) != 2 or not all(map(NUMBER.fullmatch, ends)):
+                raise InvalidModelError(f"scale: {self.extensions['scale']!r} is not two numbers")
+            units = Units(float(ends[0]), float(ends[1]), "cost" if kind == "cost" else "reward", label)
+            return Setting(sensor, units.to_scaled(values), initial, first, units=units, **named)
+        make = Setting.from_rewards if kind == "reward" else Setting
+        return make(sensor, values, initial, first, units=label, **named)
 
     # -- the preamble ---------------------------------------------------------------------------
 
     def _declare(self, statement: Statement) -> None:
         key = statement.keyword.split()[0]
         if key in self.preamble:
-            earlier = self.preamble[key].line
-            raise ParseError(f"{key} is given twice, first on line {earlier}", line=statement.line)
+            raise MalformedError(f"{key} is given twice", statement.head)
         self.preamble[key] = statement
 
     def _domain(self, key: str) -> Domain:
         statement = self.preamble.get(key)
         if statement is None:
-            raise ParseError(f"no '{key}:' in the file", line=self._last_line)
+            raise MalformedError(f"no '{key}:' in the file", self.end)
         kind, words = key[:-1], statement.values
         if len(words) == 1 and NUMBER.fullmatch(words[0]):
             if not words[0].isdigit() or len(words[0]) > 9 or int(words[0]) < 1:
-                raise ParseError(f"{key}: {words[0]} is not a count", line=statement.line)
+                raise MalformedError(f"{key}: {words[0][:_LONGEST_NAME]} is not a count", statement.head)
             return Domain(kind, int(words[0]), None, {})
         positions: dict[str, int] = {}
         for position, word in enumerate(words):
-            line = self.source.line(statement.start + position)
+            at = statement.first_value + position
             if NUMBER.fullmatch(word) or word in SHORTHANDS or word in "*:":
-                raise ParseError(f"{word!r} cannot be the name of a {kind}", line=line)
+                raise MalformedError(f"{word[:_LONGEST_NAME]!r} cannot be the name of a {kind}", at)
             if len(word) > _LONGEST_NAME or "\ufffd" in word:
-                raise ParseError(f"a name of a {kind} is too long or not UTF-8", line=line)
+                raise MalformedError(f"a name of a {kind} is too long or not UTF-8", at)
             if word in positions:
-                raise ParseError(f"two {key} are called {word!r}", line=line)
+                raise MalformedError(f"two {key} are called {word!r}", at)
             positions[word] = position
         return Domain(kind, len(words), tuple(words), positions)
 
@@ -146,7 +160,7 @@ class _Reader:
             return []
         value = float(self._block(statement, ()))
         if not 0.0 <= value <= 1.0:
-            raise ParseError(f"discount {value:g} is not between 0 and 1", line=statement.line)
+            raise MalformedError(f"discount {value:g} is not between 0 and 1", statement.head)
         return [f"discount {value:g} was read and is not used: the average over time is optimised"]
 
     def _kind(self, remarks: list[str]) -> str:
@@ -157,10 +171,8 @@ class _Reader:
         word = statement.values[0]
         if len(statement.values) > 1 or word not in ("reward", "cost"):
             said = " ".join(statement.values[:3])[:_LONGEST_NAME]
-            raise ParseError(
-                f"values: {said!r} is neither 'reward' nor 'cost'{did_you_mean(word, ('reward', 'cost'))}",
-                line=statement.line,
-            )
+            hint = did_you_mean(word, ("reward", "cost"))
+            raise MalformedError(f"values: {said!r} is neither 'reward' nor 'cost'{hint}", statement.head)
         return word
 
     def _start(self) -> Array:
@@ -171,32 +183,33 @@ class _Reader:
         if statement.keyword != "start":
             return self._start_from_list(statement)
         word = statement.values[0]
-        vector = np.zeros(count)
         names_a_state = count > 1 or word == "0" or not NUMBER.fullmatch(word)
         if len(statement.values) == 1 and word != "*" and names_a_state:
-            vector[self.states.index(word, statement.line)] = 1.0
+            vector = np.zeros(count)
+            vector[self.states.index(word, statement.first_value)] = 1.0
             return vector
         vector = np.asarray(self._block(statement, (count,)))
-        self._check_rows("start", vector, np.array(statement.line))
+        self._check_rows("start", vector, np.array(statement.head))
         return distributions("start", vector, "s", self.names, FILE_TOLERANCE)
 
     def _start_from_list(self, statement: Statement) -> Array:
         listed = np.zeros(self.states.count, dtype=np.bool_)
         for offset, word in enumerate(statement.values):
-            listed[self.states.index(word, self.source.line(statement.start + offset))] = True
+            listed[self.states.index(word, statement.first_value + offset)] = True
         chosen = listed if statement.keyword == "start include" else ~listed
         if not chosen.any():
-            raise ParseError(f"{statement.keyword}: leaves no state to start in", line=statement.line)
+            raise MalformedError(f"{statement.keyword}: leaves no state to start in", statement.head)
         return np.asarray(chosen / chosen.sum())
 
     def _first_sensor(self, observation: Array) -> Array | None:
-        said = self.source.extensions.get("first-reading")
+        said = self.extensions.get("first-reading")
         if said is None:
             return None
-        if said != "sensor" or (observation != observation[0]).any():
-            raise ParseError(
-                f"first-reading: {said[:_LONGEST_NAME]!r}; only 'sensor' can be, one for all actions"
-            )
+        at = self.rules["O"][0].head
+        if said != "sensor":
+            raise MalformedError(f"first-reading: {said[:_LONGEST_NAME]!r} is not 'sensor'", at)
+        if (observation != observation[0]).any():
+            raise MalformedError("first-reading: sensor, and the sensor changes with the action", at)
         return np.asarray(observation[0])
 
     # -- T and O --------------------------------------------------------------------------------
@@ -206,14 +219,16 @@ class _Reader:
         sizes = (self.actions.count, self.states.count, columns.count)
         self._room(keyword, sizes)
         table = np.zeros(sizes)
-        lines = np.zeros(sizes[:2], dtype=np.int64)  # of the last rule that touched each row
+        origin = np.full(sizes[:2], -1)  # the word at which each row was last written
         domains = (self.actions, self.states, columns)
-        for rule in (rule for rule in self.rules if rule.keyword == keyword):
+        for rule in self.rules[keyword]:
             index = self._indices(rule, domains, fewest=1)
-            self._count_writes(index, sizes, rule.line)
+            self._count_writes(rule, index, sizes)
             table[index] = self._table(rule, sizes[len(index) :], initial)
-            lines[index[:2]] = rule.line
-        off = self._check_rows(keyword, table, lines)
+            by_row = len(index) == 1 and len(rule.values) > 1
+            rows = np.arange(sizes[1]) * sizes[2] if by_row else 0
+            origin[index[:2]] = rule.first_value + rows
+        off = self._check_rows(keyword, table, origin)
         if off > PYTHON_TOLERANCE:
             remarks.append(f"rows of {keyword} were off one by up to {off:.1g} and were renormalised")
         return distributions(keyword, table, "asx", self.names, FILE_TOLERANCE)
@@ -225,15 +240,15 @@ class _Reader:
             return 1.0 / shape[-1]
         if len(shape) == 2 and word == "identity":
             if shape[0] != shape[1]:
-                raise ParseError(f"identity does not fit {_product(shape)}", line=rule.line)
+                raise MalformedError(f"identity does not fit {_product(shape)}", rule.first_value)
             return np.eye(shape[0])
         if shape and word == "reset":
             if rule.keyword != "T":
-                raise ParseError(f"{rule.keyword}: reset is for T", line=rule.line)
+                raise MalformedError(f"{rule.keyword}: reset is for T", rule.first_value)
             return initial
         return self._block(rule, shape)
 
-    def _check_rows(self, keyword: str, table: Array, lines: Lines) -> float:
+    def _check_rows(self, keyword: str, table: Array, origin: Words) -> float:
         """Refuses rows that are no distributions; how far the others are from summing to one."""
         off = np.abs(table.sum(axis=-1) - 1.0)
         negative = np.asarray((table < 0).any(axis=-1))
@@ -241,16 +256,15 @@ class _Reader:
         if not wrong.any():
             return float(off.max())
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        labels = [label(i) for label, i in zip((self.names.action, self.names.state), where, strict=False)]
-        row = " : ".join([f"{keyword}:", *labels]).replace(": : ", ": ") if labels else keyword
-        line = int(lines[where])
+        row = keyword
+        if where:
+            row = f"{keyword}: {self.names.action(where[0])} : {self.names.state(where[1])}"
+        at = int(origin[where])
         if negative[where]:
-            reason = f"{row} has the negative probability {table[where].min():g}"
-        elif line == 0:
-            reason = f"{row} is never given; every row must sum to one"
-        else:
-            reason = f"{row} sums to {round(float(table[where].sum()), 9):g}"
-        raise ParseError(reason, line=line or self._last_line)
+            raise MalformedError(f"{row} has the negative probability {table[where].min():g}", at)
+        if at < 0:
+            raise MalformedError(f"{row} is never given; every row must sum to one", self.end)
+        raise MalformedError(f"{row} sums to {round(float(table[where].sum()), 9):g}", at)
 
     # -- R --------------------------------------------------------------------------------------
 
@@ -274,8 +288,7 @@ class _Reader:
     def _rewards(self) -> Array:
         """R as `[A, S, S' or 1, O or 1]`: an axis that no rule tells apart is kept once."""
         domains = (self.actions, self.states, self.states, self.observations)
-        rules = [rule for rule in self.rules if rule.keyword == "R"]
-        indices = [self._indices(rule, domains, fewest=2) for rule in rules]
+        indices = [self._indices(rule, domains, fewest=2) for rule in self.rules["R"]]
         sizes = [self.actions.count, self.states.count, 1, 1]
         for axis, domain in ((2, self.states), (3, self.observations)):
             if any(len(index) <= axis or index[axis] != _EVERY for index in indices):
@@ -283,8 +296,8 @@ class _Reader:
         shape = tuple(sizes)
         self._room("R", shape)
         table = np.zeros(shape)
-        for rule, index in zip(rules, indices, strict=True):
-            self._count_writes(index, shape, rule.line)
+        for rule, index in zip(self.rules["R"], indices, strict=True):
+            self._count_writes(rule, index, shape)
             table[index] = self._block(rule, shape[len(index) :])
         return table
 
@@ -292,12 +305,11 @@ class _Reader:
 
     def _indices(self, rule: Statement, domains: Sequence[Domain], fewest: int) -> tuple[Index, ...]:
         if not fewest <= len(rule.fields) <= len(domains):
-            raise ParseError(
-                f"{rule.keyword}: {len(rule.fields)} fields; wanted {fewest} to {len(domains)}",
-                line=rule.line,
-            )
+            found = f"{rule.keyword}: {len(rule.fields)} fields"
+            raise MalformedError(f"{found}; wanted {fewest} to {len(domains)}", rule.head)
         return tuple(
-            domain.index(word, rule.line) for word, domain in zip(rule.fields, domains, strict=False)
+            domain.index(field, rule.first_field + 2 * i)
+            for i, (field, domain) in enumerate(zip(rule.fields, domains, strict=False))
         )
 
     def _block(self, rule: Statement, shape: tuple[int, ...]) -> Array | float:
@@ -306,40 +318,36 @@ class _Reader:
         wanted = math.prod(shape)
         if not all(map(NUMBER.fullmatch, words)):
             bad = next(i for i, word in enumerate(words) if not NUMBER.fullmatch(word))
-            raise ParseError(
-                f"{rule.keyword}: expected a number, found {words[bad][:_LONGEST_NAME]!r}",
-                line=self.source.line(rule.start + bad),
+            shown = words[bad][:_LONGEST_NAME]
+            raise MalformedError(
+                f"{rule.keyword}: expected a number, found {shown!r}", rule.first_value + bad
             )
         if len(words) != wanted:
             described = f" ({_product(shape)})" if len(shape) > 1 else ""
-            raise ParseError(
-                f"{rule.keyword}: {len(words)} numbers where {wanted}{described} belong", line=rule.line
-            )
+            found = f"{rule.keyword}: {len(words)} numbers where {wanted}{described} belong"
+            raise MalformedError(found, rule.head)
         values = [float(word) for word in words]
         if not all(map(math.isfinite, values)):
-            raise ParseError(f"{rule.keyword}: a number is too large", line=rule.line)
+            raise MalformedError(f"{rule.keyword}: a number is too large", rule.head)
         # A single entry, the commonest rule in large files, needs no array of its own.
         return np.array(values).reshape(shape) if shape else values[0]
 
     def _room(self, what: str, shape: tuple[int, ...]) -> None:
         if math.prod(shape) > self.max_entries:
-            raise ParseError(
+            raise MalformedError(
                 f"{what} is too large: {_product(shape)} numbers, and the limit is {self.max_entries}",
-                line=self._last_line,
+                self.preamble["states"].head,
             )
 
-    def _count_writes(self, index: tuple[Index, ...], shape: tuple[int, ...], line: int) -> None:
+    def _count_writes(self, rule: Statement, index: tuple[Index, ...], shape: tuple[int, ...]) -> None:
         entries = math.prod(shape)
         for i, size in zip(index, shape, strict=False):
             if i is not _EVERY:
                 entries //= size
-        self.written += entries
+        # Single entries are limited by the length of the file alone.
+        self.written += entries + _RULE if entries > 1 else 0
         if self.written > _REWRITES * self.max_entries:
-            raise ParseError("the rules write the same entries over and over", line=line)
-
-    @property
-    def _last_line(self) -> int:
-        return self.source.line(len(self.source.words))
+            raise MalformedError("the rules write the same entries over and over", rule.head)
 
 
 def _product(sizes: Sequence[int]) -> str:

@@ -7,10 +7,9 @@ keyword, a colon, and what belongs to it: `states: left right`, `T: listen : lef
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from typing import NamedTuple
 
-from ..errors import ParseError, did_you_mean
+from ..errors import did_you_mean
 
 PREAMBLE = ("discount", "values", "states", "actions", "observations", "start")
 RULES = ("T", "O", "R")
@@ -22,42 +21,63 @@ SHORTHANDS = ("uniform", "identity", "reset")
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 # What a model has and the format has no words for stands in comments that other programs pass over:
-# `#! psrl-pomdp first-reading: sensor` where the sensor is read once before the first action, and
-# `#! psrl-pomdp units: euro a day` for what the values are counted in.
-EXTENSION = re.compile(r"#! psrl-pomdp (first-reading|units): (.*\S)\s*")
+#   #! psrl-pomdp first-reading: sensor     the sensor is read once before the first action
+#   #! psrl-pomdp units: euro a day         what the values are counted in
+#   #! psrl-pomdp scale: 0 100              the values at cost 0 and 1, where they are not least and most
+EXTENSION = re.compile(r"^[^#\r\n]*#! psrl-pomdp (first-reading|units|scale): (.*\S)[ \t]*\r?$", re.MULTILINE)
 
-_WORD = re.compile(r"[:*]|[^\s:*]+")
+_WORD_OR_COMMENT = re.compile(r"#[^\r\n]*|[:*]|[^\s:*#]+")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class MalformedError(Exception):
+    """Something wrong at a word of the file; the reader turns it into a ParseError with a line."""
+
+    def __init__(self, reason: str, word: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.word = word
 
 
 class Source:
-    """The words of a file, and the line of each."""
+    """The words of a file; lines are counted only when an error asks for one."""
 
     def __init__(self, data: bytes) -> None:
         # Comments may hold any bytes; a name that was not UTF-8 shows its replacement character.
-        text = data.decode("utf-8-sig", errors="replace")
-        self.words: list[str] = []
-        self._starts: list[int] = []  # for each line, how many words came before it
-        self.extensions: dict[str, str] = {}
-        for line in text.splitlines():
-            self._starts.append(len(self.words))
-            content, hash_sign, comment = line.partition("#")
-            self.words += _WORD.findall(content)
-            if extension := EXTENSION.fullmatch(hash_sign + comment):
-                self.extensions[extension[1]] = extension[2]
+        self._text = data.decode("utf-8-sig", errors="replace")
+        found = _WORD_OR_COMMENT.findall(self._text)
+        self.words: list[str] = [word for word in found if word[0] != "#"]
+        self.extensions: dict[str, str] = dict(EXTENSION.findall(self._text))
+        if not self.words:
+            raise MalformedError("nothing in the file", 0)
 
-    def line(self, index: int) -> int:
-        """The line, counted from 1, of word `index`; the last line for the end of the file."""
-        return bisect_right(self._starts, index) if index < len(self.words) else len(self._starts)
+    def line(self, word: int) -> int:
+        """The line, counted from 1, of a word; that of the last word for the end of the file."""
+        return line_of_word(self._text, min(word, len(self.words) - 1))
+
+
+def line_of_word(text: str, word: int) -> int:
+    """The line of the word with this number, comments not counted."""
+    seen = -1
+    for match in _WORD_OR_COMMENT.finditer(text):
+        seen += match[0][0] != "#"
+        if seen == word:
+            return 1 + sum(1 for _ in _LINE_END.finditer(text, 0, match.start()))
+    return 1
 
 
 class Statement(NamedTuple):
-    """`T: listen : left 0.9 0.1`: keyword T, fields listen and left, values from word `start` on."""
+    """`T: listen : left 0.9 0.1`: keyword T, fields listen and left, two values.
+
+    `head`, `first_field` and `first_value` are the numbers of words, for messages.
+    """
 
     keyword: str
-    line: int
+    head: int
     fields: list[str]
+    first_field: int
     values: list[str]
-    start: int
+    first_value: int
 
 
 def statements(source: Source) -> list[Statement]:
@@ -71,7 +91,7 @@ def statements(source: Source) -> list[Statement]:
     for colon in (i for i, word in enumerate(words) if word == ":"):
         before = words[colon - 1] if colon else ":"
         if before == ":":
-            raise ParseError("a colon with no word before it", line=source.line(colon))
+            raise MalformedError("a colon with no word before it", colon)
         if colon >= 2 and words[colon - 2] == ":":
             continue
         if before in KEYWORDS:
@@ -79,26 +99,21 @@ def statements(source: Source) -> list[Statement]:
         elif before in ("include", "exclude") and colon >= 2 and words[colon - 2] == "start":
             heads.append((colon - 2, colon))
         else:
-            raise ParseError(
-                f"unknown keyword {before!r}{did_you_mean(before, KEYWORDS)}",
-                line=source.line(colon - 1),
-            )
-    if not words:
-        raise ParseError("nothing in the file", line=1)
+            raise MalformedError(f"unknown keyword {before!r}{did_you_mean(before, KEYWORDS)}", colon - 1)
     if not heads or heads[0][0] > 0:
-        raise ParseError(f"expected a keyword such as 'states:', found {words[0]!r}", line=source.line(0))
+        raise MalformedError(f"expected a keyword such as 'states:', found {words[0]!r}", 0)
     ends = [head for head, _ in heads[1:]] + [len(words)]
-    return [_statement(source, head, colon, end) for (head, colon), end in zip(heads, ends, strict=True)]
+    return [_statement(words, head, colon, end) for (head, colon), end in zip(heads, ends, strict=True)]
 
 
-def _statement(source: Source, head: int, colon: int, end: int) -> Statement:
-    words, start = source.words, colon + 1
-    keyword = " ".join(words[head:colon])
+def _statement(words: list[str], head: int, colon: int, end: int) -> Statement:
+    keyword = words[head] if colon == head + 1 else " ".join(words[head:colon])
+    start = colon + 1
     fields: list[str] = []
-    if keyword not in PREAMBLE and words[head] != "start":
+    if keyword in RULES:
         while True:
             if start >= end:
-                raise ParseError(f"{keyword}: ends too early", line=source.line(start - 1))
+                raise MalformedError(f"{keyword}: ends too early", start - 1)
             fields.append(words[start])
             start += 1
             if start >= end or words[start] != ":":
@@ -106,5 +121,5 @@ def _statement(source: Source, head: int, colon: int, end: int) -> Statement:
             start += 1
     values = words[start:end]
     if not values or values[1:2] == [":"]:  # the second where the next statement's keyword was taken in
-        raise ParseError(f"{keyword}: nothing follows", line=source.line(head))
-    return Statement(keyword, source.line(head), fields, values, start)
+        raise MalformedError(f"{keyword}: nothing follows", head)
+    return Statement(keyword, head, fields, colon + 1, values, start)

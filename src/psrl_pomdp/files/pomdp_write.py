@@ -1,8 +1,9 @@
 """Writing Cassandra's `.pomdp` format, so that reading returns the same model.
 
 Probabilities are written with as many digits as tell them apart; costs or rewards in the user's own
-numbers, with the fewest digits that scale back to the same cost. What the format cannot say is an
-error that names it, never a silent loss.
+numbers, with the fewest digits that scale back to the same cost (now and then none does, and the last bit
+of a rescaled cost changes). What the format cannot say stands in comments that our reader knows, or is an
+error that names it: never a silent loss.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def _lines(model: POMDP) -> Iterator[str]:
         yield f"# {' '.join(model.name.split())}"
     if setting.units.name:
         yield f"#! psrl-pomdp units: {_one_line('units', setting.units.name)}"
+    if Units.spanning(setting.own_cost, setting.units.kind, setting.units.name) != setting.units:
+        yield f"#! psrl-pomdp scale: {_decimal(setting.units.low)} {_decimal(setting.units.high)}"
     if _reads_first(setting):
         yield "#! psrl-pomdp first-reading: sensor"
     yield "discount: 1.0"
@@ -108,5 +111,5 @@ def _own_value(cost: float, units: Units) -> float:
     if cost in (0.0, 1.0):  # the ends make the scale anew when the file is read: not a digit less
         return value
     near = [float(f"{value:.{digits}g}") for digits in (12, 15, 16)]
-    near += [value, float(np.nextafter(value, -np.inf)), float(np.nextafter(value, np.inf))]
+    near += [value + ulps * float(np.spacing(value)) for ulps in (0, 1, -1, 2, -2, 3, -3)]
     return next((candidate for candidate in near if units.to_scaled(candidate) == cost), value)

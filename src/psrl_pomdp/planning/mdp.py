@@ -17,10 +17,16 @@ from scipy.sparse import csr_array, hstack, identity, vstack
 
 from ..arrays import Array
 
+_RESOLUTION = 1e-8  # the linear program drops coefficients of 1e-9
+
 
 def optimal_gain(transition: Array, cost: Array) -> Array:
-    """g*(s), the least long-run average cost from each state that sees its states: `[S]`."""
+    """g*(s), the least long-run average cost from each state in plain sight, to the solver's 1e-7: `[S]`."""
     n_actions, n_states = cost.shape
+    tiny = (transition > 0) & (transition < _RESOLUTION)
+    if tiny.any():
+        least = float(transition[tiny].min())
+        raise ArithmeticError(f"a transition of probability {least:g} is below what the solver resolves")
     eye = identity(n_states, format="csr")
     nothing = csr_array((n_states, n_states))
     moves = [eye - csr_array(kernel) for kernel in transition]
@@ -33,6 +39,6 @@ def optimal_gain(transition: Array, cost: Array) -> Array:
         bounds=[(None, None)] * (2 * n_states),
         method="highs",
     )
-    if result.x is None:
+    if result.status != 0:
         raise ArithmeticError(f"the linear program of the MDP was not solved: {result.message}")
     return np.asarray(result.x[:n_states])

@@ -7,28 +7,38 @@ import numpy.typing as npt
 
 from ..arrays import Array, finite, frozen, numbers, shaped
 from ..errors import InvalidModelError
-from ..model import Setting
+from ..model import Frozen, Setting
+
+_LEAST, _MOST = 1e-50, 1e15  # beyond, sampling and means lose all their digits
 
 
-class DirichletPrior:
+class DirichletPrior(Frozen):
     """θ(· | s, a) ~ Dirichlet(`concentration[a, s, :]`); a zero there is a transition that cannot be."""
 
+    setting: Setting
+    concentration: Array  # [A, S, S]
+
     def __init__(self, setting: Setting, concentration: npt.ArrayLike) -> None:
+        if not isinstance(setting, Setting):
+            raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
         sizes = (setting.n_actions, setting.n_states, setting.n_states)
         meaning = f"{sizes[0]} actions and {sizes[1]} states"
         given = shaped("concentration", numbers("concentration", concentration, "ast"), sizes, meaning)
         finite("concentration", given, "ast", setting.names)
-        if (given < 0).any():
-            a, s, t = (int(i) for i in np.argwhere(given < 0)[0])
+        wrong = (given < 0) | ((given > 0) & ((given < _LEAST) | (given > _MOST)))
+        if wrong.any():
+            a, s, t = (int(i) for i in np.argwhere(wrong)[0])
             entry = setting.names.entry("concentration", "ast", (a, s, t))
-            raise InvalidModelError(f"{entry} is {given[a, s, t]:g}, negative")
+            raise InvalidModelError(f"{entry} is {given[a, s, t]:g}: neither 0 nor {_LEAST:g} to {_MOST:g}")
         empty = ~(given > 0).any(axis=-1)
         if empty.any():
             a, s = (int(i) for i in np.argwhere(empty)[0])
             entry = setting.names.entry("concentration", "as", (a, s))
             raise InvalidModelError(f"{entry} is zero everywhere: no next state is possible")
-        self.setting = setting
-        self.concentration: Array = frozen(given)
+        self._set(setting=setting, concentration=frozen(given))
+
+    def _contents(self) -> tuple[str, list[Array]]:
+        return self.setting.fingerprint, [self.concentration]
 
     @property
     def mean(self) -> Array:

@@ -7,14 +7,19 @@ import numpy.typing as npt
 
 from ..arrays import Array, Names, distributions, frozen, numbers, shaped
 from ..errors import InvalidModelError
-from ..model import POMDP, Setting, kernel
+from ..model import POMDP, Frozen, Setting, kernel
 
 
-class FinitePrior:
+class FinitePrior(Frozen):
     """f(θ) over kernels `[M, A, S, S]`; `weights[M]` default to equal ones.
 
     `initial[M, S]` is h(·; θ) where it differs by kernel; by default the setting's start serves all.
     """
+
+    setting: Setting
+    kernels: Array  # [M, A, S, S]
+    weights: Array  # [M], sums to 1
+    initial: Array  # [M, S], rows sum to 1
 
     def __init__(
         self,
@@ -23,22 +28,27 @@ class FinitePrior:
         weights: npt.ArrayLike | None = None,
         initial: npt.ArrayLike | None = None,
     ) -> None:
+        if not isinstance(setting, Setting):
+            raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
         given = numbers("kernels", kernels, "mast")
         count = len(given)
-        self.setting = setting
-        self.kernels = frozen(
-            np.stack([kernel(f"kernels[{m}]", theta, setting) for m, theta in enumerate(given)])
-        )
         if weights is None:
             weights = np.full(count, 1.0 / count)
         shaped("weights", numbers("weights", weights, "m"), (count,), f"{count} kernels")
-        self.weights: Array = frozen(distributions("weights", weights, "m", Names()))
         if initial is None:
             initial = np.broadcast_to(setting.initial, (count, setting.n_states))
         sizes = (count, setting.n_states)
         meaning = f"{count} kernels and {setting.n_states} states"
         shaped("initial", numbers("initial", initial, "ms"), sizes, meaning)
-        self.initial: Array = frozen(distributions("initial", initial, "ms", setting.names))
+        self._set(
+            setting=setting,
+            kernels=frozen(np.stack([kernel(f"kernels[{m}]", k, setting) for m, k in enumerate(given)])),
+            weights=frozen(distributions("weights", weights, "m", Names())),
+            initial=frozen(distributions("initial", initial, "ms", setting.names)),
+        )
+
+    def _contents(self) -> tuple[str, list[Array]]:
+        return self.setting.fingerprint, [self.kernels, self.weights, self.initial]
 
     def __len__(self) -> int:
         return len(self.kernels)

@@ -75,7 +75,6 @@ class Problem(POMDP):
     """
 
     entry: Entry
-    parameters: dict[str, Any]
     family: FinitePrior | None
     prior: DirichletPrior
 
@@ -87,10 +86,17 @@ class Problem(POMDP):
         kernels = np.stack([self.transition, *(np.asarray(k, np.float64) for k in parts.others)])
         self._set(
             entry=entry,
-            parameters=parameters,
+            _parameters=tuple(parameters.items()),
             family=FinitePrior(parts.setting, kernels) if parts.others else None,
             prior=DirichletPrior(parts.setting, concentration),
         )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that it was made with."""
+        return dict(self._parameters)
+
+    _parameters: tuple[tuple[str, Any], ...]
 
 
 _ENTRIES: dict[str, Entry] = {}

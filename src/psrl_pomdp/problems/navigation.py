@@ -9,15 +9,17 @@ from ..model import Setting
 from .catalogue import Assumptions, Parts, bounded, count, fraction, register, uniform
 
 _SWIM_SOURCE = (
-    "Strehl and Littman (2008), An analysis of model-based interval estimation for Markov decision "
-    "processes, Journal of Computer and System Sciences 74"
+    "after Strehl and Littman (2008), An analysis of model-based interval estimation for Markov decision "
+    "processes, Journal of Computer and System Sciences 74, with the chances and rewards of Osband, Russo "
+    "and Van Roy (2013), (More) efficient reinforcement learning via posterior sampling; here the ends only "
+    "keep the swimmer in the river"
 )
 
 
 @register(
     "river-swim",
     title="Swim up a river for a large reward while the position is read with errors",
-    source=f"{_SWIM_SOURCE}; with noisy readings, and ends that keep the swimmer in the river",
+    source=f"{_SWIM_SOURCE}; the noisy readings are ours",
     assumptions=Assumptions(
         bellman="open: the river is communicating and its walk aperiodic",
         separation="fails: the kernels of the family differ under one action only",
@@ -33,7 +35,7 @@ def river_swim(n_states: int = 6, neighbour: float = 0.2, advance: float = 0.35,
     the place, wrong by one to either side with probability `neighbour` each; at the ends the error that
     would leave the river reads right. Rewards: .005 for left at the left end, 1 for right at the right.
     """
-    sensor = _walk(count("n_states", n_states, 2), fraction("neighbour", neighbour), neighbour)
+    sensor = _walk(count("n_states", n_states, 2, 300), fraction("neighbour", neighbour), neighbour)
     return _river(sensor, advance, back)
 
 
@@ -53,7 +55,7 @@ def river_swim_observed(n_states: int = 6, advance: float = 0.35, back: float = 
 
     Nothing is hidden. Actions and rewards are those of `river-swim`.
     """
-    return _river(np.eye(count("n_states", n_states, 2)), advance, back)
+    return _river(np.eye(count("n_states", n_states, 2, 300)), advance, back)
 
 
 def _river(sensor: Array, advance: float, back: float) -> Parts:

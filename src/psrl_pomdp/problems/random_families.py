@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import Array
+from ..errors import InvalidModelError
 from ..model import Setting
 from .catalogue import Assumptions, Parts, bounded, count, register, uniform
 
@@ -36,8 +37,10 @@ def random(
     Kernel rows are uniform on the simplex, mixed so that no entry is under `smallest`; sensor rows are
     uniform on the simplex, the same for all actions unless `sensor_by_action`; costs are uniform.
     """
-    n_states, n_actions = count("n_states", n_states), count("n_actions", n_actions)
-    n_observations = count("n_observations", n_observations)
+    n_states, n_actions = count("n_states", n_states, 1, 300), count("n_actions", n_actions, 1, 50)
+    n_observations = count("n_observations", n_observations, 1, 300)
+    if not isinstance(sensor_by_action, bool):
+        raise InvalidModelError(f"parameter sensor_by_action is {sensor_by_action!r}, not true or false")
     smallest = bounded("smallest", smallest, 0.0, 1.0 / n_states)
     rng = np.random.default_rng(count("seed", seed, 0, 2**63 - 1))
     drawn = rng.dirichlet(np.ones(n_states), size=(n_actions, n_states))
@@ -67,8 +70,8 @@ def random_readout(n_states: int = 3, n_actions: int = 3, n_observations: int = 
     normalised. Each reading carries a reward, O equally spaced values in [0, 1] in random order; the
     reward of a state is its expectation.
     """
-    n_states, n_actions = count("n_states", n_states), count("n_actions", n_actions)
-    n_observations = count("n_observations", n_observations, n_states)
+    n_states, n_actions = count("n_states", n_states, 1, 300), count("n_actions", n_actions, 1, 50)
+    n_observations = count("n_observations", n_observations, n_states, 300)
     rng = np.random.default_rng(count("seed", seed, 0, 2**63 - 1))
     transition = _normalised(rng.random((n_actions, n_states, n_states)))
     transition = _normalised(np.maximum(transition, 1.0 / (10 * n_states)))

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from ..arrays import Array
+from ..arrays import Array, numbers
 from ..errors import InvalidModelError
 from ..model import Setting
 from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
@@ -41,10 +41,10 @@ def spectrum_access(
     Readings: idle or busy; an idle channel looks busy with probability `false_alarm`, a busy one idle
     with `missed`. Rewards: 1 for a slot used while idle, minus `collision` for one used while busy.
     """
-    if len(stay_idle) != len(stay_busy) or not 1 <= len(stay_idle) <= 6:
+    idle = [fraction("stay_idle", value) for value in numbers("stay_idle", stay_idle, "c").tolist()]
+    busy = [fraction("stay_busy", value) for value in numbers("stay_busy", stay_busy, "c").tolist()]
+    if len(idle) != len(busy) or len(idle) > 6:
         raise InvalidModelError("parameters stay_idle and stay_busy: as many numbers in each, 1 to 6")
-    idle = [fraction("stay_idle", value) for value in stay_idle]
-    busy = [fraction("stay_busy", value) for value in stay_busy]
     channels = range(len(idle))
     joint = list(product((0, 1), repeat=len(idle)))  # 1 is idle
     looks_idle = np.array([fraction("missed", missed), 1 - fraction("false_alarm", false_alarm)])

@@ -16,8 +16,9 @@ from .catalogue import Assumptions, Parts, bounded, count, fraction, register, u
     assumptions=Assumptions(
         bellman="holds: every transition has positive probability (Platzman 1980)",
         separation="holds: the margin is what `separation(problem.family).epsilon` certifies",
-        belief="holds: a finite family under Assumption 2 (the paper's Lemma in its appendix B)",
-        kernel="holds: a finite family under Assumption 2 (the same lemma)",
+        belief="holds: for the finite family, with episodes that no reading moves, such as m̃_t = t (the "
+        "paper's lemma on the finite-parameter case, in its third appendix)",
+        kernel="holds: for the finite family, with such episodes (the same lemma)",
     ),
 )
 def separated(n_kernels: int = 4, focus: float = 0.88, memory: float = 0.12, accuracy: float = 0.85) -> Parts:
@@ -64,7 +65,7 @@ _TRIVIAL = "open: the problem comes without a finite family"
         bellman="fails: two closed classes; the best average is .2 in one room, .8 in the other",
         separation=_TRIVIAL,
         belief="open: the rooms are told apart in time",
-        kernel="fails: the rows of the room that one is not in are never seen",
+        kernel="fails: with m̃_t = t the pseudo-counts of the other room grow, and its rows are never seen",
     ),
 )
 def two_rooms(accuracy: float = 0.7) -> Parts:
