@@ -83,3 +83,67 @@ def policy_gain(transition: Array, cost: Array, policy: tuple[int, ...]) -> Arra
     paid = np.array([cost[policy[s], s] for s in range(n)])
     lazy = 0.5 * (chain + np.eye(n))  # the same stationary laws, without periods
     return np.asarray(np.linalg.matrix_power(lazy, 2**20) @ paid)
+
+
+def two_state_average(
+    transition: Array, observation: Array, cost: Array, gap: float = 1e-6, sweeps: int = 500
+) -> tuple[float, float]:
+    """Bounds on J of a two-state POMDP, by exact relative value iteration on piecewise linear functions.
+
+    A function of the belief (1 - x, x) is kept by its values at breakpoints between which it is linear. For
+    any such V, min (TV - V) ≤ J ≤ max (TV - V), and the extremes lie at breakpoints of TV and V. No grid is
+    involved: the breakpoints of TV are those that V has after each action and reading, and the crossings.
+    """
+    x, v = np.array([0.0, 1.0]), np.zeros(2)
+    low, high = 0.0, 1.0
+    for _ in range(sweeps):
+        new_x, new_v = _backed_up(transition, observation, cost, x, v)
+        both = np.union1d(x, new_x)
+        change = np.interp(both, new_x, new_v) - np.interp(both, x, v)
+        low, high = max(low, float(change.min())), min(high, float(change.max()))
+        if high - low < gap:
+            break
+        mixed = 0.5 * (np.interp(both, new_x, new_v) + np.interp(both, x, v))  # damped, against periods
+        x, v = _without_flat_corners(both, mixed - mixed[0])
+    return low, high
+
+
+def _backed_up(transition: Array, observation: Array, cost: Array, x: Array, v: Array) -> tuple[Array, Array]:
+    pieces = []
+    for a in range(len(transition)):
+        corners = [np.array([0.0, 1.0])]
+        for o in range(observation.shape[2]):
+            joint = transition[a] * observation[a][:, o]  # [s, s']
+            # x' = (b M)_1 / (b M)_0+1 = k  is linear in b: solve for where the next belief meets a corner.
+            for k in x[1:-1]:
+                gap0, gap1 = (joint[s, 1] - k * joint[s].sum() for s in (0, 1))
+                if gap0 * gap1 < 0:
+                    corners.append(np.array([gap0 / (gap0 - gap1)]))
+        at = np.unique(np.concatenate(corners))
+        beliefs = np.stack([1 - at, at], axis=1)
+        value = beliefs @ cost[a]
+        for o in range(observation.shape[2]):
+            after = beliefs @ (transition[a] * observation[a][:, o])
+            mass = after.sum(axis=1)
+            onward = np.divide(after[:, 1], mass, out=np.zeros_like(mass), where=mass > 0)
+            value += mass * np.interp(onward, x, v)
+        pieces.append((at, value))
+    at = np.unique(np.concatenate([p[0] for p in pieces]))
+    values = np.stack([np.interp(at, *piece) for piece in pieces])
+    crossings = [at]
+    for i in range(len(values)):
+        for j in range(i):
+            d = values[i] - values[j]
+            change = np.flatnonzero(d[:-1] * d[1:] < 0)
+            crossings.append(
+                at[change] + (at[change + 1] - at[change]) * d[change] / (d[change] - d[change + 1])
+            )
+    at = np.unique(np.concatenate(crossings))
+    return at, np.min([np.interp(at, *piece) for piece in pieces], axis=0)
+
+
+def _without_flat_corners(x: Array, v: Array) -> tuple[Array, Array]:
+    """Drop breakpoints where the function hardly bends: another function, for which the bounds hold too."""
+    bend = np.abs(np.diff(np.diff(v) / np.diff(x))) if len(x) > 2 else np.zeros(0)
+    keep = np.concatenate([[True], (bend > 1e-6) & (np.diff(x)[:-1] > 1e-9), [True]])
+    return x[keep], v[keep]

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .errors import InvalidModelError, ParseError, PSRLError, UnknownNameError
     from .files import load, save
     from .model import POMDP, Setting, Units
+    from .planning import CertificateError, Plan, verify
+    from .planning import plan as plan
     from .posterior import DirichletPrior, FinitePrior
     from .problems import Problem, problem
     from .structure import Structure, analyse
@@ -20,12 +22,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "POMDP",
+    "CertificateError",
     "DirichletPrior",
     "Finding",
     "FinitePrior",
     "InvalidModelError",
     "PSRLError",
     "ParseError",
+    "Plan",
     "Problem",
     "Setting",
     "Structure",
@@ -34,8 +38,10 @@ __all__ = [
     "analyse",
     "check_model",
     "load",
+    "plan",
     "problem",
     "save",
+    "verify",
 ]
 
 _ROOMS = {
@@ -43,6 +49,7 @@ _ROOMS = {
     "errors": ("InvalidModelError", "PSRLError", "ParseError", "UnknownNameError"),
     "files": ("load", "save"),
     "model": ("POMDP", "Setting", "Units"),
+    "planning": ("CertificateError", "Plan", "plan", "verify"),
     "posterior": ("DirichletPrior", "FinitePrior"),
     "problems": ("Problem", "problem"),
     "structure": ("Structure", "analyse"),

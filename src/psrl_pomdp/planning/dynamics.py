@@ -1,0 +1,70 @@
+"""A model as the planner sees it: beliefs that move by M[a, o], on the states that can occur.
+
+    M[a, o](s, s′) = θ(s′ | s, a) η(o | a, s′)
+    P(o | b, a) = Σ b M[a, o],   τ(b, a, o) = b M[a, o] / P(o | b, a)
+
+States that no policy reaches from the start never matter, and leaving them out repairs many models in
+which they would spoil a bound that has to hold everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array
+from ..model import POMDP
+from ..structure import reachable
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """M, the costs, and the beliefs from which the first action is chosen."""
+
+    joint: Array  # [A, O, S, S']: M
+    cost: Array  # [A, S], in [0, 1]
+    starts: Array  # [K, S]: the beliefs before the first action, one for each first reading
+    start_weights: Array  # [K]: their probabilities
+    states: tuple[int, ...]  # the states kept, by their number in the model
+
+    @classmethod
+    def of(cls, model: POMDP) -> Dynamics:
+        """The model, restricted to the states that its start can reach."""
+        setting = model.setting
+        kept = reachable(np.asarray((model.transition > 0).any(axis=0)), setting.initial > 0)
+        states = np.asarray(kept)
+        transition = model.transition[:, states][:, :, states]
+        sensor = setting.observation[:, states]
+        joint = np.einsum("ast,ato->aost", transition, sensor)
+        starts, weights = _starts(model, states)
+        return cls(np.ascontiguousarray(joint), setting.cost[:, states].copy(), starts, weights, kept)
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.joint.shape[0])
+
+    @property
+    def n_observations(self) -> int:
+        return int(self.joint.shape[1])
+
+    @property
+    def n_states(self) -> int:
+        return int(self.joint.shape[2])
+
+    @property
+    def start(self) -> Array:
+        """The distribution of the first state, whatever is read first."""
+        return np.asarray(self.start_weights @ self.starts)
+
+
+def _starts(model: POMDP, states: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> tuple[Array, Array]:
+    """The paper's h_1(·; θ) for every first reading that can come, and how likely each is."""
+    initial = model.setting.initial[states]
+    first = model.setting.first_observation
+    if first is None:
+        return initial[None].copy(), np.ones(1)
+    together = initial[:, None] * first[states]  # [S, O]
+    weights = together.sum(axis=0)
+    comes = weights > 0
+    return np.ascontiguousarray((together[:, comes] / weights[comes]).T), weights[comes]

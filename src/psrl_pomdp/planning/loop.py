@@ -1,0 +1,243 @@
+"""The loop that closes the gap: raise the lower bound, lower the upper one, add points where it pays.
+
+What to work on is decided by counted work and by what earlier work has brought, never by the clock: without
+a time limit the same model gives the same plan to the last bit on the same platform.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..arrays import Array
+from .dynamics import Dynamics
+from .lower import _NEAR, CALL, Grid
+from .upper import Controller, ControllerSearch
+
+_GROWTH = 0.3  # new points a round, as a share of the old ones
+_FEWEST = 8
+_BACKUP_POINTS = 500
+
+
+@dataclass(frozen=True)
+class Round:
+    """Where the bounds stood after a round."""
+
+    lower: float
+    upper: float
+    points: int
+    nodes: int
+    work: float
+    seconds: float
+
+
+class Bracket:
+    """Both bounds on one model, and the next step."""
+
+    def __init__(self, dynamics: Dynamics, most_points: int) -> None:
+        self.dynamics = dynamics
+        self.grid = Grid(dynamics, most_points)
+        self.search = ControllerSearch(dynamics)
+        self.rounds: list[Round] = []
+        self._begun = time.perf_counter()
+        self._rng = np.random.default_rng(0)  # trajectories; a fixed stream, so that plans repeat
+        self._belief = dynamics.start.copy()
+        self._upper_share = 0.5
+        self._rates = [np.inf, np.inf]  # what each way to choose points has raised the bound by, per work
+        self._way = 0
+        self._before = (0.0, 0.0)
+        self._credit = 0.0
+        self._last_cost = 0.0
+
+    @property
+    def lower(self) -> float:
+        return max(0.0, self.grid.bound)
+
+    @property
+    def upper(self) -> float:
+        return max(self.lower, min(1.0, self.search.bound))
+
+    @property
+    def gap(self) -> float:
+        return self.upper - self.lower
+
+    @property
+    def work(self) -> float:
+        return self.grid.work + self.search.work
+
+    def round(self, tolerance: float, thorough: bool = False) -> None:
+        """Tighten both bounds on the present points; `thorough` leaves nothing on the table."""
+        gap, work, lower = self.gap, self.grid.work, self.lower
+        fine = 0.1 * tolerance if gap < 20 * tolerance else 1.0
+        accuracy = 1e-11 if thorough else max(1e-11, min(0.02 * gap, 1e-5, fine))
+        self.grid.tighten(accuracy, gap, everywhere=thorough)
+        lower_work = self.grid.work - work + 1.0
+        lower_rate = (self.lower - lower) / lower_work
+        if self.gap > tolerance:
+            if thorough:
+                self._credit = max(self._last_cost, 100 * CALL)
+            self._lower_the_upper(tolerance, lower_work, lower_rate)
+        best = self.search.best
+        self.rounds.append(
+            Round(
+                self.lower,
+                self.upper,
+                self.grid.n,
+                0 if best is None else len(best),
+                self.work,
+                time.perf_counter() - self._begun,
+            )
+        )
+
+    # -- the upper side -------------------------------------------------------------------------
+
+    def _lower_the_upper(self, tolerance: float, lower_work: float, lower_rate: float) -> None:
+        """Spend a share of the work on controllers; save it up where the last search cost more."""
+        upper, work = self.upper, self.search.work
+        share = self._upper_share
+        self._credit += max(0.08 * self.work, lower_work * share / (1 - share))
+        if self._credit < self._last_cost and self.rounds:
+            return
+        self._improve(tolerance, self._credit)
+        spent = self.search.work - work + 1.0
+        self._last_cost = spent if upper - self.upper < 0.05 * self.gap else 0.0
+        self._credit = 0.0
+        rate = (upper - self.upper) / spent
+        if len(self.rounds) > 2:
+            target = (rate + 1e-18) / (rate + lower_rate + 2e-18)
+            self._upper_share = min(0.8, max(0.15, 0.6 * share + 0.4 * target))
+
+    def _improve(self, tolerance: float, budget: float) -> None:
+        search, limit = self.search, self.search.work + budget
+        beliefs = self._backup_beliefs()
+        found: list[Controller] = []
+        search.improve_by_points(beliefs, 3)
+        if self.gap <= tolerance:
+            return
+        for read in (self._largest_weights, self._nearest_points):
+            found.append(read())
+            if self.gap <= tolerance:
+                return
+        assert search.best is not None
+        best = min(found, key=lambda controller: controller.bound)
+        left = limit - search.work
+        if best.bound > search.bound + 1e-12 and left > 0:
+            search.polish(best, beliefs, 0.4 * left)
+        if limit > search.work and self.gap > tolerance:
+            search.polish(search.best, beliefs, limit - search.work)
+
+    def _backup_beliefs(self) -> Array:
+        beliefs, mass = self.grid.beliefs, self.grid.mass[: self.grid.n]
+        if len(beliefs) > _BACKUP_POINTS:
+            n_states = self.dynamics.n_states
+            heavy = np.argsort(-mass[n_states:], kind="stable")[: _BACKUP_POINTS - n_states]
+            beliefs = np.concatenate([beliefs[:n_states], beliefs[n_states:][heavy]])
+        return beliefs
+
+    def _largest_weights(self) -> Controller:
+        """The grid's policy as a controller: each next belief goes to its heaviest point."""
+        grid, rows = self.grid, np.arange(self.grid.n)
+        policy = grid.policy[: grid.n]
+        heaviest = grid.weights[rows, policy].argmax(axis=-1)
+        onward = np.take_along_axis(grid.basis[rows, policy], heaviest[..., None], axis=-1)[..., 0]
+        return self._from_grid(policy.copy(), onward.astype(np.int64))
+
+    def _nearest_points(self) -> Controller:
+        """The same with the nearest point."""
+        grid, rows = self.grid, np.arange(self.grid.n)
+        policy = grid.policy[: grid.n]
+        _, onward = cKDTree(grid.beliefs).query(grid.tau[rows, policy].reshape(-1, self.dynamics.n_states))
+        return self._from_grid(policy.copy(), onward.reshape(grid.n, -1).astype(np.int64))
+
+    def _from_grid(self, actions: np.ndarray, onward: np.ndarray) -> Controller:
+        guess = np.repeat(self.grid.h[: self.grid.n, None], self.dynamics.n_states, axis=1)
+        return self.search.evaluate(actions, onward, guess)
+
+    # -- refinement -----------------------------------------------------------------------------
+
+    def refine(self) -> int:
+        """Add points where they promise to raise the lower bound; how many."""
+        self._choose_way()
+        count = max(_FEWEST, int(_GROWTH * self.grid.n))
+        by_wandering = count // 2 if self._way == 1 else 0
+        chosen = self._promising_successors(count - by_wandering)
+        if by_wandering:
+            chosen = np.concatenate([chosen, self._along_a_trajectory(by_wandering, chosen)])
+        return self.grid.add(chosen)
+
+    def _choose_way(self) -> None:
+        """Successors only, or half of the points along trajectories: whichever raised the bound faster."""
+        bound, work = self._before
+        if self.rounds and len(self.rounds) > 1:
+            rate = (self.lower - bound) / max(self.grid.work - work, 1.0)
+            old = self._rates[self._way]
+            self._rates[self._way] = rate if np.isinf(old) else 0.5 * (old + rate)
+            other = 1 - self._way
+            if not np.isinf(self._rates[other]):
+                self._rates[other] *= 0.8  # rates fall as the gap does
+        turn = len(self.rounds)
+        self._way = turn // 4 % 2 if turn > 3 and turn % 4 == 0 else int(np.argmax(self._rates))
+        self._before = (self.lower, self.grid.work)
+
+    def _promising_successors(self, count: int) -> Array:
+        """By mass × distance and by mass × (V_upper − V_lower), ranked by mass × lift."""
+        grid = self.grid
+        beliefs, mass, inner = grid.successors()
+        _, first, inverse = np.unique(beliefs.round(7), axis=0, return_index=True, return_inverse=True)
+        inverse = inverse.ravel()
+        distance, _ = cKDTree(grid.beliefs).query(beliefs[first])
+        total = np.bincount(inverse, mass)
+        assert self.search.best is not None
+        vectors = self.search.best.vectors
+        spread = (beliefs @ vectors.T).min(axis=1) - inner
+        self.search.work += 2.0 * beliefs.size * len(vectors)
+        by_gap = np.bincount(inverse, mass * (spread - spread.min()))
+        by_distance = total * np.minimum(distance, 0.3)
+        new = np.flatnonzero(distance > 10 * _NEAR)
+        pool = np.union1d(
+            new[np.argsort(-by_distance[new], kind="stable")[:count]],
+            new[np.argsort(-by_gap[new], kind="stable")[:count]],
+        )
+        if len(pool) > count:
+            promise = total[pool] * grid.lift(beliefs[first[pool]])
+            pool = pool[np.argsort(-promise, kind="stable")[:count]]
+        return np.asarray(beliefs[first[pool]])
+
+    def _along_a_trajectory(self, count: int, chosen: Array) -> Array:
+        grid = self.grid
+        visited, lift, self._belief = grid.wander(self._belief, self._rng.random(2 * count))
+        _, first = np.unique(visited.round(7), axis=0, return_index=True)
+        distance, _ = cKDTree(np.concatenate([grid.beliefs, chosen])).query(visited[first])
+        useful = first[(distance > 10 * _NEAR) & (lift[first] > 1e-12)]
+        return np.asarray(visited[useful[np.argsort(-lift[useful], kind="stable")[:count]]])
+
+
+def close(
+    bracket: Bracket,
+    tolerance: float,
+    stop: Callable[[], str | None],
+    report: Callable[[Round], None] | None = None,
+) -> str:
+    """Rounds until the gap is within `tolerance`, `stop` names a reason, or no point is left to add."""
+    thorough = False
+    while True:
+        bracket.round(tolerance, thorough)
+        if report is not None:
+            report(bracket.rounds[-1])
+        if bracket.gap <= tolerance:
+            return "closed"
+        reason = stop()
+        if reason is not None:
+            return reason
+        if bracket.grid.full:
+            return "memory limit"
+        if bracket.refine() > 0:
+            thorough = False
+        elif thorough:
+            return "stalled"
+        else:
+            thorough = True

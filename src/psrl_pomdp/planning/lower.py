@@ -1,0 +1,319 @@
+"""The lower bound: an average-cost problem on finitely many beliefs, with interpolation between them.
+
+For points g_1..g_n of the simplex, its vertices among them, and *any* numbers h_1..h_n,
+
+    lower = min_i [ min_a { c(g_i, a) + Σ_o P(o | g_i, a) h̃(τ(g_i, a, o)) } − h_i ]  ≤  J,
+
+where h̃ interpolates h (`interpolation`). Proof: the optimal k-step costs V_k are concave, so that
+V_k ≥ h̃ + k·lower at all beliefs follows by induction from its truth at the points (Yu and Bertsekas 2004).
+The bound needs no iteration to have converged; solving for h, and refining where it pays, only makes it
+tight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import bmat, csc_array, csr_array, identity
+from scipy.sparse.linalg import splu
+
+from ..arrays import Array
+from . import grid_steps as steps
+from .dynamics import Dynamics
+from .interpolation import interpolate
+
+Index = npt.NDArray[np.int64]
+
+SLACK = 1e-12  # for rounding in a certificate, beside what grows with the size of h
+CALL = 2e5  # the work that a call from Python to a step stands for, beside the operations that it counts
+_DAMPING = 0.95
+_SNAP = 1e-8  # smaller coordinates of a new point become zero: nearly parallel columns ruin a basis
+_NEAR = 1e-8  # points nearer than this to one another are the same
+_RESTART = 1e-9  # keeps Howard's equations solvable where a policy has several recurrent classes
+
+
+@dataclass(frozen=True)
+class LowerCertificate:
+    """What proves the lower bound: points, values, and the interpolation of every next belief."""
+
+    bound: float
+    points: Array  # [n, S], the vertices first
+    values: Array  # [n]: h
+    basis: npt.NDArray[np.int32]  # [n, A, O, S]
+    weights: Array  # [n, A, O, S]
+
+
+class Grid:
+    """Points, values and interpolations; grows by refinement."""
+
+    def __init__(self, dynamics: Dynamics, most_points: int) -> None:
+        self.dynamics = dynamics
+        self.most_points = max(most_points, dynamics.n_states)
+        self.n = 0
+        self.work = 0.0
+        self.bound = -np.inf
+        self.best_certificate: LowerCertificate | None = None
+        self._allocate(min(64 + dynamics.n_states, self.most_points))
+        self.h[: dynamics.n_states] = _mdp_values(dynamics)
+        self._append(np.eye(dynamics.n_states), self.h[: dynamics.n_states].copy())
+
+    # -- the arrays -----------------------------------------------------------------------------
+
+    def _allocate(self, capacity: int) -> None:
+        d = self.dynamics
+        shape = (capacity, d.n_actions, d.n_observations)
+        fresh: dict[str, npt.NDArray[Any]] = {
+            "points": np.zeros((d.n_states, capacity)),
+            "reach": np.zeros(shape),
+            "tau": np.zeros((*shape, d.n_states)),
+            "basis": np.zeros((*shape, d.n_states), np.int32),
+            "weights": np.zeros((*shape, d.n_states)),
+            "cost": np.zeros(shape[:2]),
+            "q": np.zeros(shape[:2]),
+            "h": np.zeros(capacity),
+            "best": np.zeros(capacity),
+            "mass": np.zeros(capacity),
+            "policy": np.zeros(capacity, np.int64),
+        }
+        for name, array in fresh.items():
+            if self.n:
+                old = getattr(self, name)
+                if name == "points":
+                    array[:, : self.n] = old[:, : self.n]
+                else:
+                    array[: self.n] = old[: self.n]
+            setattr(self, name, array)
+
+    points: Array
+    reach: Array
+    tau: Array
+    basis: npt.NDArray[np.int32]
+    weights: Array
+    cost: Array
+    q: Array
+    h: Array
+    best: Array
+    mass: Array
+    policy: Index
+
+    @property
+    def beliefs(self) -> Array:
+        """[n, S]: the points."""
+        return np.ascontiguousarray(self.points[:, : self.n].T)
+
+    @property
+    def full(self) -> bool:
+        return self.n >= self.most_points
+
+    def _append(self, beliefs: Array, values: Array) -> None:
+        first, self_n = self.n, self.n + len(beliefs)
+        if self_n > self.h.shape[0]:
+            self._allocate(min(max(2 * self.h.shape[0], self_n), self.most_points))
+        d = self.dynamics
+        self.points[:, first:self_n] = beliefs.T
+        self.h[first:self_n] = values
+        self.mass[first:self_n] = 0.0
+        self.n = self_n
+        steps.geometry(d.joint, d.cost, self.points, first, self_n, self.reach, self.tau, self.cost)
+        self.work += len(beliefs) * d.joint.size
+        self.work += steps.weigh_new(
+            self.points, self.h, first, self_n, self.reach, self.tau, self.basis, self.weights, self.cost
+        )
+        self._bellman()
+
+    def add(self, beliefs: Array) -> int:
+        """New points at these beliefs, as many as there is room for; how many."""
+        beliefs = beliefs[: self.most_points - self.n]
+        if not len(beliefs):
+            return 0
+        snapped = np.where(beliefs < _SNAP, 0.0, beliefs)
+        snapped /= snapped.sum(axis=1, keepdims=True)
+        first = self.n
+        self._append(snapped, self.interpolated(snapped))
+        lifted = self.best[first : self.n] - self.bound
+        self.h[first : self.n] = np.maximum(self.h[first : self.n], lifted)
+        return len(snapped)
+
+    def interpolated(self, beliefs: Array) -> Array:
+        """h̃ at these beliefs."""
+        n_states = self.dynamics.n_states
+        room = steps.scratch(self.n, n_states)
+        basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
+        values = np.empty(len(beliefs))
+        for i, belief in enumerate(beliefs):
+            values[i], spent = interpolate(
+                self.points, self.h, self.n, np.ascontiguousarray(belief), basis, weights, False, *room
+            )
+            self.work += spent
+        return values
+
+    # -- solving --------------------------------------------------------------------------------
+
+    def _bellman(self) -> tuple[float, float]:
+        self.work += self.weights[: self.n].size + 0.1 * CALL
+        low, high = steps.bellman(
+            self.n, self.reach, self.basis, self.weights, self.cost, self.h, self.q, self.best, self.policy
+        )
+        return float(low), float(high)
+
+    def solve(self, tolerance: float) -> float:
+        """Values h for the present interpolations, until best − h is constant to `tolerance`; its least."""
+        low, high = self._bellman()
+        for _ in range(6):
+            if high - low < tolerance:
+                return low
+            gain = 0.5 * (low + high)
+            steps.damped_sweeps(
+                self.n,
+                self.reach,
+                self.basis,
+                self.weights,
+                self.cost,
+                self.h,
+                self.policy,
+                gain,
+                _DAMPING,
+                8,
+            )
+            self.work += 8 * self.weights[: self.n, 0].size
+            low, high = self._bellman()
+        return self._howard(tolerance, low, high)
+
+    def _howard(self, tolerance: float, low: float, high: float) -> float:
+        """Policy iteration with exact evaluation, keeping the values with the best bound."""
+        kept, kept_low = self.h[: self.n].copy(), low
+        for _ in range(25):
+            if high - low < tolerance:
+                break
+            before = self.policy[: self.n].copy()
+            self.h[: self.n] = self._policy_values()
+            low, high = self._bellman()
+            if low > kept_low:
+                kept, kept_low = self.h[: self.n].copy(), low
+            if (before == self.policy[: self.n]).all():
+                break
+        if kept_low > low:
+            self.h[: self.n] = kept
+            low, _ = self._bellman()
+        return low
+
+    def chain(self) -> csr_array:
+        """The transition matrix of the points under the policy."""
+        n, rows = self.n, np.arange(self.n)
+        weight = self.reach[rows, self.policy[:n]][:, :, None] * self.weights[rows, self.policy[:n]]
+        columns = self.basis[rows, self.policy[:n]]
+        source = np.repeat(rows, weight[0].size)
+        used = weight.ravel() > 0
+        return csr_array((weight.ravel()[used], (source[used], columns.ravel()[used])), shape=(n, n))
+
+    def _policy_values(self) -> Array:
+        """h with h_1 = 0 and gain + h = c + T h."""
+        n = self.n
+        self.work += 5 * CALL
+        chain = self.chain()
+        paid = self.cost[np.arange(n), self.policy[:n]]
+        if chain.nnz > 0.03 * n * n and n <= 4000:
+            self.work += n**3 / 3
+            system = np.zeros((n + 1, n + 1))
+            system[:n, :n] = np.eye(n) - (1 - _RESTART) * chain.toarray()
+            system[:n, n] = 1.0
+            system[n, 0] = 1.0
+            return np.asarray(np.linalg.solve(system, np.append(paid, 0.0))[:n])
+        self.work += 50.0 * chain.nnz
+        corner = csc_array(([1.0], ([0], [0])), shape=(1, n))
+        ones = csc_array(np.ones((n, 1)))
+        system = bmat([[identity(n) - (1 - _RESTART) * chain, ones], [corner, None]], format="csc")
+        return np.asarray(splu(system).solve(np.append(paid, 0.0))[:n])
+
+    def settle(self) -> None:
+        """The long-run share of each point under the policy, by damped iteration from the last one."""
+        n, n_states = self.n, self.dynamics.n_states
+        self.mass[:n_states] += 1e-3 * self.dynamics.start
+        self.mass[:n] /= self.mass[:n].sum()
+        done = steps.settle(n, self.reach, self.basis, self.weights, self.policy, self.mass, 0.8, 1e-8, 60)
+        self.work += done * self.weights[:n, 0].size + 0.1 * CALL
+
+    def tighten(self, tolerance: float, gap: float, everywhere: bool = False) -> None:
+        """Solve and interpolate anew in turns, while it raises the bound; then certify.
+
+        Interpolations are renewed at the points that the policy visits, or `everywhere`.
+        """
+        last, raised = -np.inf, np.inf
+        worthwhile = 0.03 * max(gap, tolerance)
+        for turn in range(60 if everywhere else 15):
+            low = self.solve(tolerance)
+            self.settle()
+            gained = low - last
+            if everywhere:
+                if raised < SLACK:
+                    break
+            elif turn > 0 and gained < worthwhile:
+                behind = low < self.bound - SLACK  # new points may need a few turns to catch up
+                if not behind or (turn >= 3 and gained < worthwhile / 30):
+                    break
+            last = low
+            raised, spent = steps.reweigh(
+                self.points, self.h, self.n, self.reach, self.tau, self.basis, self.weights,
+                self.q, self.best, max(1e-10, 0.2 * gap), everywhere | (self.mass[: self.n] > 1e-14),
+            )  # fmt: skip
+            self.work += spent + CALL
+        self.certify()
+
+    def certify(self) -> None:
+        """Raise `bound` where the present points and values prove more."""
+        self.work += 2.0 * self.weights[: self.n].size * self.dynamics.n_states
+        lowest = steps.certified_residual(
+            self.points, self.n, self.reach, self.tau, self.basis, self.weights, self.cost, self.h
+        )
+        proved = float(lowest) - SLACK - 1e-14 * float(np.abs(self.h[: self.n]).max())
+        if proved > self.bound:
+            self.bound = proved
+            n = self.n
+            self.best_certificate = LowerCertificate(
+                proved, self.beliefs, self.h[:n].copy(), self.basis[:n].copy(), self.weights[:n].copy()
+            )
+
+    # -- refinement -----------------------------------------------------------------------------
+
+    def successors(self) -> tuple[Array, Array, Array]:
+        """Beliefs that the policy reaches from visited points: where, how much mass, and h̃ there."""
+        visited = np.flatnonzero(self.mass[: self.n] > 1e-9)
+        action = self.policy[visited]
+        chances, beliefs = self.reach[visited, action], self.tau[visited, action]
+        inner = (self.weights[visited, action] * self.h[self.basis[visited, action]]).sum(axis=-1)
+        comes = chances > 0
+        return beliefs[comes], (self.mass[visited][:, None] * chances)[comes], inner[comes]
+
+    def lift(self, candidates: Array) -> Array:
+        """How much a point at each of these beliefs would raise h there."""
+        d = self.dynamics
+        gains, spent = steps.residuals(
+            d.joint, d.cost, self.points, self.h, self.n, np.ascontiguousarray(candidates), self.bound
+        )
+        self.work += spent
+        return np.asarray(gains)
+
+    def wander(self, belief: Array, uniforms: Array) -> tuple[Array, Array, Array]:
+        """Beliefs along a greedy trajectory, what a point would raise there, and where it ended."""
+        d = self.dynamics
+        visited, gains, end, spent = steps.wander(
+            d.joint, d.cost, self.points, self.h, self.n, belief, uniforms, self.bound
+        )
+        self.work += spent
+        return visited, gains, end
+
+
+def _mdp_values(dynamics: Dynamics) -> Array:
+    """Relative values of the MDP in plain sight: a good start for the vertices."""
+    kernel = dynamics.joint.sum(axis=1)  # [A, S, S']
+    h = np.zeros(dynamics.n_states)
+    for _ in range(3000):
+        change = (dynamics.cost + kernel @ h).min(axis=0) - h
+        if np.ptp(change) < 1e-9:
+            break
+        h += 0.9 * (change - change.mean())
+        h -= h[0]
+    return h

@@ -1,0 +1,334 @@
+"""The upper bound: a finite-state controller is a proof.
+
+Nodes n with an action a_n, a successor σ(n, o) for each reading, and *any* vectors α_n in R^S. Let
+
+    upper = max_{n, s} [ C(s, a_n) + Σ_{o, s′} M[a_n, o](s, s′) α_{σ(n, o)}(s′) − α_n(s) ].
+
+Then V(b) = min_n α_n·b satisfies TV ≤ V + upper, so both the controller and the belief policy "play the
+action of the vector that attains min_n α_n·b" cost at most `upper` on average, from any start. Evaluating
+the controller exactly makes the bound tight; improving it makes it low.
+
+Improvement here is of three kinds: point-based backups (a vector for each belief of a set, pointers to the
+vectors that attain the minima); splitting edges (the average belief on an edge n → σ(n, o) of the running
+controller tells whether another node, old or new, would serve it better: to first order the cost falls by
+flow times difference); and lookahead, several backups on top of a controller before edges are split again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import bmat, csc_array, identity
+from scipy.sparse.linalg import splu
+
+from ..arrays import Array
+from .chains import Chain, pairs, relax, stationary
+from .dynamics import Dynamics
+from .lower import CALL
+
+Index = npt.NDArray[np.int64]
+
+SLACK = 1e-12
+_DAMPING = 0.95
+_SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
+
+
+@dataclass(frozen=True)
+class Controller:
+    """Nodes, their vectors, and the bound that these prove."""
+
+    actions: Index  # [N]
+    successors: Index  # [N, O]
+    vectors: Array  # [N, S]: α
+    bound: float
+    start: int  # the node that is best for the start
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+class ControllerSearch:
+    """The best controller so far, and ways to find a better one."""
+
+    def __init__(self, dynamics: Dynamics) -> None:
+        self.dynamics = dynamics
+        self.work = 0.0
+        self.tolerance = 1e-10
+        self.best: Controller | None = None
+        joint = dynamics.joint
+        self._comes = np.asarray(joint.any(axis=(2, 3)))  # [A, O]: readings that some state can give
+        self._fallback = joint.sum(axis=2)  # [A, O, S']: after an even belief, for readings not reached
+        n_observations = dynamics.n_observations
+        for a in range(dynamics.n_actions):
+            constant = np.zeros((1, n_observations), np.int64)
+            self.evaluate(np.array([a]), constant, np.zeros((1, dynamics.n_states)))
+        assert self.best is not None
+        self.vectors: Array = self.best.vectors
+
+    @property
+    def bound(self) -> float:
+        return np.inf if self.best is None else self.best.bound
+
+    # -- backups --------------------------------------------------------------------------------
+
+    def backup(self, beliefs: Array, vectors: Array) -> tuple[Index, Index, Array]:
+        """The best action at each belief, the vectors to go on with, and the value."""
+        d = self.dynamics
+        n = len(beliefs)
+        value, action = np.full(n, np.inf), np.zeros(n, np.int64)
+        successor = np.zeros((n, d.n_observations), np.int64)
+        columns = np.ascontiguousarray(vectors.T)
+        self.work += 2.0 * n * d.joint[:, :, 0].size * (d.n_states + len(vectors))
+        self.work += 0.2 * CALL * d.n_actions * d.n_observations
+        for a in range(d.n_actions):
+            total = beliefs @ d.cost[a]
+            onward = np.zeros((n, d.n_observations), np.int64)
+            for o in np.flatnonzero(self._comes[a]):
+                after = beliefs @ d.joint[a, o]
+                lost = after.sum(axis=1) <= 0.0
+                scores = after @ columns
+                onward[:, o] = scores.argmin(axis=1)
+                total += scores[np.arange(n), onward[:, o]]
+                if lost.any():
+                    onward[lost, o] = int((self._fallback[a, o] @ columns).argmin())
+            better = total < value - 1e-13
+            value[better], action[better], successor[better] = total[better], a, onward[better]
+        return action, successor, value
+
+    def vectors_of(self, actions: Index, successors: Index, vectors: Array, gain: float = 0.0) -> Array:
+        """α_n = C(·, a_n) − gain + Σ_o M[a_n, o] α_{σ(n, o)}."""
+        d = self.dynamics
+        out = d.cost[actions] - gain
+        self.work += 2.0 * len(actions) * d.joint[0].size
+        for a in np.unique(actions):
+            mine = np.flatnonzero(actions == a)
+            for o in np.flatnonzero(self._comes[a]):
+                out[mine] += vectors[successors[mine, o]] @ d.joint[a, o].T
+        return np.asarray(out)
+
+    def iterate(self, beliefs: Array, vectors: Array) -> tuple[Array, Array]:
+        """One round of point-based value iteration: new vectors, and a belief for each."""
+        action, successor, _ = self.backup(beliefs, vectors)
+        _, first = np.unique(np.column_stack([action, successor]), axis=0, return_index=True)
+        new = self.vectors_of(action[first], successor[first], vectors)
+        return new - new[0].mean(), beliefs[first]
+
+    def read_off(self, beliefs: Array, vectors: Array) -> Controller:
+        """The controller whose nodes are these vectors, with pointers by a backup at their beliefs."""
+        action, successor, _ = self.backup(beliefs, vectors)
+        return self.evaluate(*_merged(action, successor, vectors))
+
+    # -- evaluation -----------------------------------------------------------------------------
+
+    def chain(self, actions: Index, successors: Index) -> Chain:
+        """The transition matrix over pairs (node, state)."""
+        return Chain(*pairs(self.dynamics.joint, actions, successors))
+
+    def evaluate(self, actions: Index, successors: Index, guess: Array) -> Controller:
+        """The controller's relative values and its bound; it becomes `best` where it is."""
+        d = self.dynamics
+        self.work += 0.5 * CALL
+        chain = self.chain(actions, successors)
+        paid = d.cost[actions].ravel()
+        h = np.ascontiguousarray(guess, dtype=np.float64).ravel().copy()
+        low, high = self._sweeps(chain, paid, h, 60)
+        if high - low > self.tolerance:
+            # Nodes that the start never uses may be worse, or run in circles of their own.
+            vectors = h.reshape(len(actions), d.n_states)
+            used = self._pruned(actions, successors, vectors, int((vectors @ d.start).argmin()))
+            if len(used[0]) < len(actions):
+                return self.evaluate(*used)
+        # One that cannot beat the best, whatever its values turn out to be, is not worth more.
+        if high - low > self.tolerance and low < self.bound:
+            exact = self._solve(chain, paid)
+            if exact is not None:
+                change = paid + chain.matrix() @ exact - exact
+                if change.max() < high:
+                    h, high = exact, float(change.max())
+            else:
+                low, high = self._sweeps(chain, paid, h, 2000)
+        vectors = h.reshape(len(actions), d.n_states)
+        start = int((vectors @ d.start).argmin())
+        bound = high + SLACK + 1e-14 * float(np.abs(h).max())
+        found = Controller(actions, successors, vectors, bound, start)
+        if bound < self.bound:
+            self.best = found
+        return found
+
+    def _sweeps(self, chain: Chain, paid: Array, h: Array, most: int) -> tuple[float, float]:
+        low, high, done = relax(*chain, paid, h, _DAMPING, self.tolerance, most)
+        self.work += 2.0 * done * chain.nnz
+        return float(low), float(high)
+
+    def _solve(self, chain: Chain, paid: Array) -> Array | None:
+        """h with h_1 = 0 and gain + h = c + T h, directly; None where that would take too long."""
+        n = len(paid)
+        right = np.append(paid, 0.0)
+        if n <= _SMALL_CHAIN:
+            self.work += n**3 / 3
+            system = np.zeros((n + 1, n + 1))
+            system[:n, :n] = np.eye(n) - chain.matrix().toarray()
+            system[:n, n] = 1.0
+            system[n, 0] = 1.0
+            try:
+                return np.asarray(np.linalg.solve(system, right)[:n])
+            except np.linalg.LinAlgError:
+                return None
+        if chain.nnz > 25 * n or n > 60_000:
+            return None
+        self.work += 200.0 * chain.nnz
+        corner, ones = csc_array(([1.0], ([0], [0])), shape=(1, n)), csc_array(np.ones((n, 1)))
+        try:
+            system = bmat([[identity(n) - chain.matrix(), ones], [corner, None]], format="csc")
+            return np.asarray(splu(system).solve(right)[:n])
+        except RuntimeError:  # singular: several recurrent classes
+            return None
+
+    # -- improvement ----------------------------------------------------------------------------
+
+    def improve_by_points(self, beliefs: Array, rounds: int) -> None:
+        """Point-based value iteration that goes on from the last time, then from the best controller."""
+        for _ in range(rounds):
+            self.vectors, nodes = self.iterate(beliefs, self.vectors)
+        self.read_off(nodes, self.vectors)
+        for _ in range(6):
+            before = self.bound
+            assert self.best is not None
+            vectors, nodes = self.iterate(beliefs, self.best.vectors)
+            self.read_off(nodes, vectors)
+            if self.bound > before - 1e-12:
+                break
+            self.vectors = self.best.vectors
+
+    def polish(self, start: Controller, beliefs: Array, budget: float) -> None:
+        """Split edges of a controller, with ever deeper lookahead, while it pays and the budget lasts."""
+        limit = self.work + budget
+        current, depth = start, 0
+        while self.work < limit:
+            longer = self._layers(current, beliefs, depth, 0.5 * (limit - self.work)) if depth else None
+            better = self._split(current, longer)
+            if better is not None:
+                current = better
+                depth = max(1, depth - 1) if depth > 1 else depth
+            elif depth >= 40:
+                break
+            else:
+                depth = 3 * depth if depth else 1
+
+    def _flows(self, controller: Controller, most: int) -> tuple[Array, Array, Index]:
+        """Average beliefs on the edges that the controller uses most: belief, flow, (node, reading)."""
+        d = self.dynamics
+        chain = self.chain(controller.actions, controller.successors)
+        mass = np.zeros(len(controller) * d.n_states)
+        mass[controller.start * d.n_states : (controller.start + 1) * d.n_states] = d.start
+        done = stationary(*chain, mass, 0.9, 1e-9, 400)
+        self.work += 2.0 * done * chain.nnz + 3 * CALL
+        pairs = mass.reshape(len(controller), d.n_states)
+        beliefs, flows, edges = [], [], []
+        for a in np.unique(controller.actions):
+            mine = np.flatnonzero((controller.actions == a) & (pairs.sum(axis=1) > 1e-12))
+            for o in np.flatnonzero(self._comes[a]):
+                after = pairs[mine] @ d.joint[a, o]
+                flow = after.sum(axis=1)
+                used = flow > 1e-12
+                beliefs.append(after[used] / flow[used][:, None])
+                flows.append(flow[used])
+                edges.append(np.column_stack([mine[used], np.full(int(used.sum()), o)]))
+        flow = np.concatenate(flows)
+        top = np.argsort(-flow, kind="stable")[:most]
+        return np.concatenate(beliefs)[top], flow[top], np.concatenate(edges)[top]
+
+    def _layers(
+        self, controller: Controller, beliefs: Array, depth: int, budget: float
+    ) -> tuple[Index, Index, Array]:
+        """The controller with nodes added that look ahead `depth` steps and then fall back into it."""
+        actions, successors, vectors = controller.actions, controller.successors, controller.vectors
+        value = (beliefs @ vectors.T).min(axis=1)
+        limit = self.work + budget
+        for _ in range(depth):
+            if self.work > limit or len(actions) > 4000:
+                break
+            action, successor, new = self.backup(beliefs, vectors)
+            lower = np.flatnonzero(new - controller.bound < value - 1e-9)
+            if not len(lower):
+                break
+            value[lower] = new[lower] - controller.bound
+            _, first = np.unique(
+                np.column_stack([action[lower], successor[lower]]), axis=0, return_index=True
+            )
+            chosen = lower[first]
+            fresh = self.vectors_of(action[chosen], successor[chosen], vectors, controller.bound)
+            actions = np.concatenate([actions, action[chosen]])
+            successors = np.concatenate([successors, successor[chosen]])
+            vectors = np.concatenate([vectors, fresh])
+        return actions, successors, vectors
+
+    def _split(self, controller: Controller, longer: tuple[Index, Index, Array] | None) -> Controller | None:
+        """Redirect or split the edges that promise most; fewer of them while the cost does not fall."""
+        beliefs, flow, edges = self._flows(controller, 600)
+        node, reading = edges[:, 0], edges[:, 1]
+        present = (beliefs * controller.vectors[controller.successors[node, reading]]).sum(axis=1)
+        actions, successors, vectors = longer or (
+            controller.actions,
+            controller.successors,
+            controller.vectors,
+        )
+        scores = beliefs @ vectors.T
+        target = scores.argmin(axis=1)
+        by_redirecting = flow * (present - scores[np.arange(len(beliefs)), target])
+        new_action, new_successor, new_value = self.backup(beliefs, vectors)
+        by_splitting = flow * (present - (new_value - controller.bound))
+        promise = np.maximum(by_redirecting, by_splitting)
+        order = np.argsort(-promise, kind="stable")
+        order = order[promise[order] > 1e-12]
+        count = min(len(order), 300)
+        while count >= 1:
+            chosen = order[:count]
+            split = chosen[by_splitting[chosen] > 1.0001 * by_redirecting[chosen] + 1e-14]
+            kept = np.setdiff1d(chosen, split, assume_unique=True)
+            changed = successors.copy()
+            changed[node[kept], reading[kept]] = target[kept]
+            all_actions, all_successors, all_vectors = actions, changed, vectors
+            if len(split):
+                unique, inverse = np.unique(
+                    np.column_stack([new_action[split], new_successor[split]]), axis=0, return_inverse=True
+                )
+                changed[node[split], reading[split]] = len(actions) + inverse.ravel()
+                fresh = self.vectors_of(unique[:, 0], unique[:, 1:], vectors, controller.bound)
+                all_actions = np.concatenate([actions, unique[:, 0]])
+                all_successors = np.concatenate([changed, unique[:, 1:]])
+                all_vectors = np.concatenate([vectors, fresh])
+            start = int((all_vectors @ self.dynamics.start).argmin())
+            found = self.evaluate(*self._pruned(all_actions, all_successors, all_vectors, start))
+            if found.bound < controller.bound - 1e-12:
+                return found
+            count //= 4
+        return None
+
+    def _pruned(
+        self, actions: Index, successors: Index, vectors: Array, start: int
+    ) -> tuple[Index, Index, Array]:
+        """Only the nodes that the start can reach, the start first."""
+        order, place = [start], {start: 0}
+        for node in order:
+            for o in np.flatnonzero(self._comes[actions[node]]):
+                onward = int(successors[node, o])
+                if onward not in place:
+                    place[onward] = len(order)
+                    order.append(onward)
+        number = np.zeros(len(actions), np.int64)
+        number[order] = np.arange(len(order))
+        return actions[order], number[successors[order]], vectors[order]
+
+
+def _merged(actions: Index, successors: Index, vectors: Array) -> tuple[Index, Index, Array]:
+    """Nodes with the same action and the same successors are one."""
+    while True:
+        unique, first, inverse = np.unique(
+            np.column_stack([actions, successors]), axis=0, return_index=True, return_inverse=True
+        )
+        if len(unique) == len(actions):
+            return actions, successors, vectors
+        actions, successors, vectors = unique[:, 0], inverse.ravel()[unique[:, 1:]], vectors[first]

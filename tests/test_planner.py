@@ -1,0 +1,447 @@
+"""The certified planner: its bounds hold whenever it stops, its policy attains them, and verify says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import oracles
+from model_strategies import PUBLIC_FILES
+from psrl_pomdp import (
+    POMDP,
+    CertificateError,
+    InvalidModelError,
+    ParseError,
+    Plan,
+    Setting,
+    load,
+    plan,
+    problem,
+    verify,
+)
+from psrl_pomdp.arrays import Array
+from psrl_pomdp.planning import Round, optimal_gain
+from psrl_pomdp.planning.dynamics import Dynamics
+from psrl_pomdp.planning.grid_steps import scratch
+from psrl_pomdp.planning.interpolation import interpolate, repaired_value
+
+
+def random_model(seed: int, n_states: int = 2, n_actions: int = 3, n_readings: int = 2) -> POMDP:
+    """Sticky or not, sensors by action or not: whatever the seed says."""
+    rng = np.random.default_rng(seed)
+    thin = float(rng.choice([0.3, 1.0, 3.0]))
+    transition = rng.dirichlet(np.full(n_states, thin), size=(n_actions, n_states))
+    sensor = rng.dirichlet(np.ones(n_readings), size=(n_actions, n_states))
+    if seed % 2:
+        sensor[:] = sensor[0]
+    setting = Setting(sensor, rng.random((n_actions, n_states)), np.full(n_states, 1 / n_states))
+    return POMDP(setting, 0.98 * transition + 0.02 / n_states)
+
+
+# -- interpolation --------------------------------------------------------------------------------
+
+
+def cloud(rng: np.random.Generator, n_states: int, extra: int) -> Array:
+    """The vertices, points on faces, and points inside, as columns."""
+    inner = rng.dirichlet(np.full(n_states, 0.5), size=extra)
+    inner[inner < 0.05] = 0.0
+    points = np.concatenate([np.eye(n_states), inner / inner.sum(axis=1, keepdims=True)])
+    return np.ascontiguousarray(points.T)
+
+
+@pytest.mark.parametrize("n_states", [2, 3, 5, 9])
+def test_interpolation_solves_its_linear_program(n_states: int) -> None:
+    """Against HiGHS, cold and from the last basis."""
+    rng = np.random.default_rng(n_states)
+    for _ in range(20):
+        points = cloud(rng, n_states, 40)
+        h, n = rng.random(points.shape[1]), points.shape[1]
+        basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
+        for warm in (False, True):
+            tau = rng.dirichlet(np.full(n_states, 0.5))
+            value, _ = interpolate(points, h, n, tau, basis, weights, warm, *scratch(n, n_states))
+            best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
+            assert value == pytest.approx(-best.fun, abs=1e-8)
+            assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+
+
+def test_repaired_values_lie_below_every_concave_function() -> None:
+    """Also with weights that are wrong on purpose: they only make the value smaller."""
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        n_states = int(rng.integers(2, 6))
+        points = cloud(rng, n_states, 20)
+        planes = rng.standard_normal((6, n_states))
+        h = (planes @ points).min(axis=0)
+        tau = rng.dirichlet(np.full(n_states, 0.5))
+        basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
+        n = points.shape[1]
+        interpolate(points, h, n, tau, basis, weights, False, *scratch(n, n_states))
+        room = np.empty(n_states), np.empty(n_states)
+        good = repaired_value(points, h, tau, basis, weights, *room)
+        assert good <= (planes @ tau).min() + 1e-12
+        spoiled = weights * rng.uniform(0.5, 1.5, n_states)
+        assert repaired_value(points, h, tau, basis, spoiled, *room) <= (planes @ tau).min() + 1e-12
+
+
+# -- known answers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_two_states_against_exact_value_iteration(seed: int) -> None:
+    model = random_model(seed)
+    found = plan(model, tolerance=1e-6)
+    low, high = oracles.two_state_average(model.transition, model.setting.observation, model.setting.cost)
+    assert found.status == "closed"
+    assert high - low < 1e-5
+    assert found.lower_cost <= high + 1e-12
+    assert low <= found.upper_cost + 1e-12
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_perfect_observation_is_the_mdp(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    transition = oracles.random_kernel(rng, 3, 5, 0.5) * 0.95 + 0.01
+    setting = Setting(np.eye(5), rng.random((3, 5)), np.full(5, 0.2))
+    model = POMDP(setting, transition)
+    found = plan(model, tolerance=1e-8)
+    best = float(optimal_gain(model.transition, model.setting.cost).mean())
+    assert found.lower_cost - 1e-8 <= best <= found.upper_cost + 1e-8
+    assert found.gap <= 1e-8
+
+
+def test_blind_problems_against_every_cycle_of_actions() -> None:
+    """With one reading and a resetting action, a policy is a number of waits before it."""
+    model = problem("no-sensor")
+    cost, transition = model.setting.cost, model.transition
+    averages = []
+    for waits in range(60):
+        belief, total = transition[1, 0], 0.0
+        for step in range(waits + 1):
+            action = 1 if step == waits else 0
+            total += float(belief @ cost[action])
+            belief = belief @ transition[action]
+        averages.append(total / (waits + 1))
+    found = plan(model, tolerance=1e-9)
+    assert found.lower_cost <= min(averages) <= found.upper_cost + 1e-12
+    assert found.gap <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("name", "average"),
+    [("tiger", 1.0837887), ("machine-repair", 0.4220286), ("bridge-repair", 242.5966)],
+)
+def test_published_problems(name: str, average: float) -> None:
+    found = plan(problem(name), tolerance=1e-6)
+    assert found.status == "closed"
+    assert found.lower - 1e-4 <= average <= found.upper + 1e-4
+
+
+PUBLIC = {
+    "tiger.95": 1.0837887,
+    "1d": 0.3333333,
+    "cheese.95": 0.1886792,
+    "shuttle.95": 1.8421053,
+    "4x3.95": 0.1157735,
+    "ejs1": 0.4220286,
+}
+
+
+@pytest.mark.skipif(not PUBLIC_FILES.is_dir(), reason="no folder of public model files")
+@pytest.mark.parametrize("stem", PUBLIC)
+def test_public_files(stem: str) -> None:
+    found = plan(load(PUBLIC_FILES / f"{stem}.POMDP"), tolerance=1e-6)
+    assert found.status == "closed"
+    assert found.lower - 2e-6 <= PUBLIC[stem] <= found.upper + 2e-6
+
+
+def tiny(**changes: Any) -> POMDP:
+    transition = changes.pop("transition")
+    return POMDP(Setting(**changes), transition)
+
+
+@pytest.mark.parametrize(
+    ("model", "average"),
+    [
+        (tiny(observation=[[1.0]], cost=[[0.7], [0.4]], initial=[1.0], transition=[[[1.0]]] * 2), 0.4),
+        (
+            tiny(
+                observation=[[0.5, 0.5]] * 2,
+                cost=[[0.2, 0.6]],
+                initial=[0.5, 0.5],
+                transition=[[[0.9, 0.1], [0.3, 0.7]]],
+            ),
+            0.2 * 0.75 + 0.6 * 0.25,
+        ),
+        (
+            tiny(
+                observation=np.eye(2),
+                cost=[[0.0, 1.0]] * 2,
+                initial=[1, 0],
+                transition=[[[0, 1], [1, 0]]] * 2,
+            ),
+            0.5,
+        ),
+        (
+            tiny(
+                observation=[[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]],
+                cost=[[0.3, 0.3], [0.3, 0.3]],
+                initial=[0.5, 0.5],
+                transition=[[[0.5, 0.5], [0.5, 0.5]]] * 2,
+            ),
+            0.3,
+        ),
+    ],
+    ids=["one state", "one action", "periodic", "constant cost, a reading that never comes, twin actions"],
+)
+def test_degenerate_models(model: POMDP, average: float) -> None:
+    found = plan(model, tolerance=1e-9)
+    assert found.status == "closed"
+    assert found.lower_cost - 1e-12 <= average <= found.upper_cost + 1e-12
+
+
+def test_unreachable_states_do_not_matter() -> None:
+    """A state that costs nothing and keeps one for ever, which the start cannot reach."""
+    transition = np.array([[[0.8, 0.2, 0], [0.4, 0.6, 0], [0, 0, 1.0]]])
+    setting = Setting(np.eye(3), [[1.0, 0.4, 0.0]], [1, 0, 0])
+    found = plan(POMDP(setting, transition), tolerance=1e-9)
+    assert found.lower_cost - 1e-9 <= (1.0 * 2 + 0.4) / 3 <= found.upper_cost + 1e-9
+    assert found.states == (0, 1)
+
+
+# -- whenever it is stopped -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_hold_and_only_tighten_after_every_round(seed: int) -> None:
+    model = random_model(seed, 3, 3, 3)
+    final = plan(model, tolerance=1e-7)
+    rounds = final.rounds
+    assert all(r.lower <= final.upper_cost and r.upper >= final.lower_cost for r in rounds)
+    assert all(a.lower <= b.lower and a.upper >= b.upper for a, b in pairwise(rounds))
+    for stop in rounds[:-1]:
+        early = plan(model, tolerance=1e-7, max_work=stop.work)
+        assert early.status in ("work limit", "closed")
+        assert early.lower_cost <= final.upper_cost
+        assert final.lower_cost <= early.upper_cost
+        low, high = verify(early, model)
+        assert low <= final.upper + 1e-12
+        assert final.lower <= high + 1e-12
+
+
+def test_every_limit_has_its_status() -> None:
+    model = problem("noisy-grid")
+    assert plan(model, tolerance=1e-9, max_points=20).status == "memory limit"
+    assert plan(model, tolerance=1e-9, time_limit=0.0).status == "time limit"
+    assert plan(model, tolerance=1e-9, max_work=1.0).status == "work limit"
+
+    def press_control_c(done: Round) -> None:
+        raise KeyboardInterrupt
+
+    stopped = plan(model, tolerance=1e-9, progress=press_control_c)
+    assert stopped.status == "interrupted"
+    assert verify(stopped, model) == pytest.approx((stopped.lower, stopped.upper), abs=1e-9)
+    with pytest.raises(InvalidModelError, match="tolerance"):
+        plan(model, tolerance=0.0)
+
+
+def test_the_same_call_gives_the_same_bytes(tmp_path: Path) -> None:
+    model = random_model(3, 4, 3, 3)
+    for name in ("one", "two"):
+        made = plan(model, tolerance=1e-6)
+        replace(made, rounds=()).save(tmp_path / name)  # rounds hold seconds
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+# -- the policy -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tiger", "machine-repair", "railway", "random-readout"])
+def test_the_policy_costs_what_the_bound_says(name: str) -> None:
+    """40 runs of 2,000 steps; the mean is at most `upper` plus 5 standard errors: false alarm 3e-7."""
+    model = problem(name)
+    found = plan(model, tolerance=1e-6)
+    setting, dynamics = model.setting, Dynamics.of(model)
+    rng = np.random.default_rng(12)
+    averages = []
+    for _ in range(40):
+        state = int(rng.choice(model.n_states, p=setting.initial))
+        k = int(rng.choice(len(dynamics.start_weights), p=dynamics.start_weights))
+        belief = setting.initial.copy()
+        if setting.first_observation is not None:
+            k = int(rng.choice(model.n_observations, p=setting.first_observation[state]))
+            belief = belief * setting.first_observation[:, k]
+            belief /= belief.sum()
+        total = 0.0
+        for _ in range(2000):
+            a = found.action(belief)
+            total += setting.cost[a, state]
+            state = int(rng.choice(model.n_states, p=model.transition[a, state]))
+            o = int(rng.choice(model.n_observations, p=setting.observation[a, state]))
+            belief = (belief @ model.transition[a]) * setting.observation[a, :, o]
+            belief /= belief.sum()
+        averages.append(total / 2000)
+    span = found.span[1]  # what a start may cost beside the average
+    error = float(np.std(averages)) / np.sqrt(len(averages))
+    assert np.mean(averages) <= found.upper_cost + span / 2000 + 5 * error
+    assert np.mean(averages) >= found.lower_cost - span / 2000 - 5 * error
+
+
+def test_values_and_actions_at_beliefs() -> None:
+    found = plan(problem("tiger"), tolerance=1e-6)
+    listen, left, right = range(3)
+    assert [found.action([p, 1 - p]) for p in (0.5, 0.01, 0.99)] == [listen, left, right]
+    assert found.value([0.5, 0.5]) > found.value([1.0, 0.0]) >= 0.0
+    low, high = found.span
+    assert 0 < low <= high < 0.1
+    with pytest.raises(InvalidModelError, match="shape"):
+        found.action([1.0])
+    with pytest.raises(InvalidModelError, match="no distribution"):
+        found.action([0.5, 0.2])
+
+
+# -- certificates ---------------------------------------------------------------------------------
+
+
+def test_certificates_in_rational_arithmetic() -> None:
+    """Both inequalities over fractions: no rounding at all, and the claims hold to 1e-12."""
+    for model in (problem("tiger"), random_model(1), random_model(4, 3, 2, 2)):
+        found = plan(model, tolerance=1e-5)
+        low, high = rational_bounds(found, model)
+        assert found.lower_cost <= low + Fraction(1, 10**12)
+        assert found.upper_cost >= high - Fraction(1, 10**12)
+
+
+def rational(rows: Array) -> Any:
+    """Entries as fractions, rows exactly summing to one."""
+    if rows.ndim > 1:
+        return [rational(row) for row in rows]
+    exact = [Fraction(float(x)) for x in rows]
+    return [x / sum(exact) for x in exact]
+
+
+def rational_bounds(found: Plan, model: POMDP) -> tuple[Fraction, Fraction]:
+    theta, eta = rational(model.transition), rational(model.setting.observation)
+    cost = [[Fraction(float(x)) for x in row] for row in model.setting.cost]
+    n_actions, n_states, n_readings = len(theta), model.n_states, model.n_observations
+    states = range(n_states)
+
+    def joint(a: int, o: int, s: int, t: int) -> Fraction:
+        return Fraction(theta[a][s][t] * eta[a][t][o])
+
+    vectors = [[Fraction(float(x)) for x in row] for row in found.controller.vectors]
+    high = max(
+        cost[a][s]
+        + sum(joint(a, o, s, t) * vectors[successors[o]][t] for o in range(n_readings) for t in states)
+        - vectors[n][s]
+        for n, (a, successors) in enumerate(
+            zip(found.controller.actions.tolist(), found.controller.successors.tolist(), strict=True)
+        )
+        for s in states
+    )
+    points, h = rational(found.grid.points), [Fraction(float(x)) for x in found.grid.values]
+    low = Fraction(10)
+    for i, point in enumerate(points):
+        for a in range(n_actions):
+            value = sum(point[s] * cost[a][s] for s in states)
+            for o in range(n_readings):
+                after = [sum(point[s] * joint(a, o, s, t) for s in states) for t in states]
+                mass = sum(after)
+                if mass > 0:
+                    basis = found.grid.basis[i, a, o].tolist()
+                    weights = [Fraction(max(float(w), 0.0)) * mass for w in found.grid.weights[i, a, o]]
+                    value += rational_interpolation(points, h, after, basis, weights)
+            low = min(low, Fraction(value - h[i]))
+    return low, Fraction(high)
+
+
+def rational_interpolation(
+    points: Any, h: list[Fraction], after: list[Fraction], basis: list[int], weights: list[Fraction]
+) -> Fraction:
+    """Weights trimmed by a common factor a column, then the rest on the vertices."""
+    made = [sum(w * points[i][t] for w, i in zip(weights, basis, strict=True)) for t in range(len(after))]
+    trimmed = []
+    for w, i in zip(weights, basis, strict=True):
+        ratios = [after[t] / made[t] for t in range(len(after)) if points[i][t] > 0 and made[t] > after[t]]
+        trimmed.append(w * min([Fraction(1), *ratios]))
+    rest = [
+        after[t] - sum(w * points[i][t] for w, i in zip(trimmed, basis, strict=True))
+        for t in range(len(after))
+    ]
+    assert min(rest) >= 0
+    return sum((w * h[i] for w, i in zip(trimmed, basis, strict=True)), Fraction(0)) + sum(
+        (r * h[t] for t, r in enumerate(rest)), Fraction(0)
+    )
+
+
+def test_saved_plans_come_back(tmp_path: Path) -> None:
+    model = problem("railway")
+    made = plan(model, tolerance=1e-4)
+    made.save(tmp_path / "plan.npz")
+    again = Plan.load(tmp_path / "plan.npz")
+    assert repr(again) == repr(made)
+    assert (again.lower_cost, again.upper_cost, again.rounds) == (
+        made.lower_cost,
+        made.upper_cost,
+        made.rounds,
+    )
+    assert verify(again, model) == verify(made, model)
+    assert again.action([0.2, 0.3, 0.5]) == made.action([0.2, 0.3, 0.5])
+    (tmp_path / "not.npz").write_bytes(b"no archive")
+    with pytest.raises(ParseError, match="not a saved plan"):
+        Plan.load(tmp_path / "not.npz")
+
+
+def tampered(found: Plan, part: str, array: str, change: Any) -> Plan:
+    holder = getattr(found, part)
+    spoiled = getattr(holder, array).copy()
+    change(spoiled)
+    return replace(found, **{part: replace(holder, **{array: spoiled})})
+
+
+def test_tampered_certificates_are_refused() -> None:
+    model = problem("machine-repair")
+    found = plan(model, tolerance=1e-6)
+    assert verify(found, model) == pytest.approx((found.lower, found.upper), abs=1e-10)
+
+    def put(where: Any, value: float) -> Any:
+        def change(array: Any) -> None:
+            array[where] = value
+
+        return change
+
+    cases = [
+        replace(found, lower_cost=found.lower_cost + 1e-6),
+        replace(found, upper_cost=found.upper_cost - 1e-6),
+        tampered(found, "controller", "vectors", put((0, 0), found.controller.vectors[0, 0] - 0.01)),
+        tampered(found, "controller", "actions", put(0, 99)),
+        tampered(found, "controller", "successors", put((0, 0), -1)),
+        tampered(found, "grid", "values", put(-1, found.grid.values[-1] + 0.01)),
+        tampered(found, "grid", "values", put(0, np.nan)),
+        tampered(found, "grid", "points", put((-1, 0), 1.5)),
+        tampered(found, "grid", "points", put((0, 0), 0.0)),
+        tampered(found, "grid", "basis", put((0, 0, 0, 0), 10**6)),
+        replace(found, grid=replace(found.grid, values=found.grid.values[:-1])),
+    ]
+    for case in cases:
+        with pytest.raises(CertificateError):
+            verify(case, model)
+    with pytest.raises(CertificateError, match="another model"):
+        verify(found, problem("machine-repair", wear=0.11))
+
+
+def test_spoiled_weights_prove_less_and_never_too_much() -> None:
+    model = random_model(4, 3, 2, 2)
+    found = plan(model, tolerance=1e-6)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        weights = found.grid.weights * rng.uniform(0.9, 1.1, found.grid.weights.shape)
+        spoiled = replace(found, lower_cost=0.0, grid=replace(found.grid, weights=weights))
+        assert verify(spoiled, model)[0] <= found.upper
