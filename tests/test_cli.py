@@ -160,5 +160,6 @@ def test_demo_brackets_the_optimum(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     # The optimal average reward of this problem is .4220286.
     assert result["never_looking"] < 0.4220286 < result["in_plain_sight"]
+    assert result["with_the_readings"] == pytest.approx([0.4220286, 0.4220286], abs=1e-6)
     code, out, _ = run("demo", capsys=capsys)
     assert f"{result['never_looking']:.6f}" in out

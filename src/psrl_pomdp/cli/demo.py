@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, json_option, print_json
+from .common import console, json_option, print_json, print_rows
 
 if TYPE_CHECKING:
     from ..arrays import Array
@@ -20,14 +20,16 @@ _LONGEST_CYCLE = 40
 def command(as_json: bool) -> None:
     """Look at a machine that wears out of sight: what is it worth to see it, or to watch it at all?
 
-    Shows the problem `machine-repair`, then brackets its best long-run average profit between two numbers
-    that are exact: what could be earned if the worn parts were in plain sight, and what is earned
-    without ever looking, by replacing the parts every so many periods.
+    Shows the problem `machine-repair`, then its best long-run average profit, certified by the planner,
+    beside what could be earned if the worn parts were in plain sight, and what is earned without ever
+    looking, by replacing the parts every so many periods.
     """
     from ..problems import problem
     from .show import print_summary, summarise
 
     model = problem("machine-repair")
+    if not as_json:
+        click.echo("Planning (at its first use the planner is compiled: half a minute) ...", err=True)
     result = bracket(model)
     if as_json:
         print_json(result)
@@ -36,17 +38,21 @@ def command(as_json: bool) -> None:
     out = console()
     out.print()
     out.print("[bold]What is the machine worth a period, on the long run?[/bold]")
-    out.print(f"  if the parts were in plain sight         {result['in_plain_sight']:.6f}")
-    every = result["replace_every"]
-    out.print(f"  never looking, replacing every {every} periods {result['never_looking']:.6f}")
-    out.print("The best that can be done with the readings lies between the two.")
+    low, high = result["with_the_readings"]
+    every, blind = result["replace_every"], result["never_looking"]
+    rows = [
+        ("if the parts were in plain sight", f"{result['in_plain_sight']:.6f}"),
+        ("the best with the readings, certified", f"between {low:.6f} and {high:.6f}"),
+        (f"never looking, replacing every {every} periods", f"{blind:.6f}"),
+    ]
+    print_rows(rows)
 
 
 def bracket(model: POMDP) -> dict[str, Any]:
-    """The profit of full sight and of the best blind cycle, in the user's numbers."""
+    """The profit of full sight, of the best policy, and of the best blind cycle, in the user's numbers."""
     import numpy as np
 
-    from ..planning import optimal_gain
+    from ..planning import optimal_gain, plan
 
     units = model.setting.units
     sight = float(model.setting.initial @ optimal_gain(model.transition, model.setting.cost))
@@ -54,8 +60,10 @@ def bracket(model: POMDP) -> dict[str, Any]:
     run, replace = actions.index("manufacture"), actions.index("replace")
     cycles = [cycle_cost(model, run, replace, length) for length in range(1, _LONGEST_CYCLE + 1)]
     best = int(np.argmin(cycles))
+    best_plan = plan(model, tolerance=1e-7)
     return {
         "in_plain_sight": float(units.from_scaled(sight)),
+        "with_the_readings": [best_plan.lower, best_plan.upper],
         "never_looking": float(units.from_scaled(cycles[best])),
         "replace_every": best + 1,
     }
