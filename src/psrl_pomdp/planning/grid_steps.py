@@ -107,6 +107,7 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen):
     """
     n_actions, n_observations, n_states = tau.shape[1:]
     reduced, table, inverse, barred = scratch(n, n_states)
+    old_basis, old_weights = np.empty(n_states, np.int32), np.empty(n_states)
     work, raised = 0.0, 0.0
     for i in range(n):
         if not chosen[i]:
@@ -118,13 +119,18 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen):
                 if reach[i, a, o] > 0.0:
                     before = 0.0
                     for k in range(n_states):
-                        before += weights[i, a, o, k] * h[basis[i, a, o, k]]
+                        old_basis[k], old_weights[k] = basis[i, a, o, k], weights[i, a, o, k]
+                        before += old_weights[k] * h[old_basis[k]]
                     after, spent = interpolate(
                         points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], True,
                         reduced, table, inverse, barred,
                     )  # fmt: skip
                     work += spent
-                    raised = max(raised, after - before)
+                    if after >= before:
+                        raised = max(raised, after - before)
+                    else:  # a basis that went bad: what there was is better
+                        basis[i, a, o] = old_basis
+                        weights[i, a, o] = old_weights
     return raised, work
 
 

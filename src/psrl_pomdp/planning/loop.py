@@ -52,6 +52,7 @@ class Bracket:
         self._before = (0.0, 0.0)
         self._credit = 0.0
         self._last_cost = 0.0
+        self._patience = 0.5  # how much longer than the last search to save up, after fruitless ones
 
     @property
     def lower(self) -> float:
@@ -99,17 +100,25 @@ class Bracket:
         """Spend a share of the work on controllers; save it up where the last search cost more."""
         upper, work = self.upper, self.search.work
         share = self._upper_share
-        self._credit += max(0.08 * self.work, lower_work * share / (1 - share))
+        self._credit += max(0.08 * self.work, min(0.3 * self.work, 1.5e8), lower_work * share / (1 - share))
         if self._credit < self._last_cost and self.rounds:
             return
         self._improve(tolerance, self._credit)
         spent = self.search.work - work + 1.0
-        self._last_cost = spent if upper - self.upper < 0.05 * self.gap else 0.0
+        fruitless = upper - self.upper < 0.05 * self.gap
+        self._patience = min(8.0, 2.0 * self._patience) if fruitless else 0.5
+        self._last_cost = spent * self._patience if fruitless else 0.0
         self._credit = 0.0
         rate = (upper - self.upper) / spent
         if len(self.rounds) > 2:
             target = (rate + 1e-18) / (rate + lower_rate + 2e-18)
             self._upper_share = min(0.8, max(0.15, 0.6 * share + 0.4 * target))
+
+    def improve_upper(self, tolerance: float) -> bool:
+        """Spend as much again on controllers alone; whether that was worth it."""
+        gap = self.gap
+        self._improve(tolerance, 0.3 * self.work)
+        return self.gap < 0.98 * gap
 
     def _improve(self, tolerance: float, budget: float) -> None:
         search, limit = self.search, self.search.work + budget
@@ -125,7 +134,7 @@ class Bracket:
         assert search.best is not None
         best = min(found, key=lambda controller: controller.bound)
         left = limit - search.work
-        if best.bound > search.bound + 1e-12 and left > 0:
+        if best.bound > search.bound + 1e-12 and left > 50 * CALL:
             search.polish(best, beliefs, 0.4 * left)
         if limit > search.work and self.gap > tolerance:
             search.polish(search.best, beliefs, limit - search.work)
@@ -234,8 +243,9 @@ def close(
         if reason is not None:
             return reason
         if bracket.grid.full:
-            return "memory limit"
-        if bracket.refine() > 0:
+            if not bracket.improve_upper(tolerance):
+                return "memory limit"
+        elif bracket.refine() > 0:
             thorough = False
         elif thorough:
             return "stalled"

@@ -12,6 +12,7 @@ tight.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,10 @@ _NEAR = 1e-8  # points nearer than this to one another are the same
 _RESTART = 1e-9  # keeps Howard's equations solvable where a policy has several recurrent classes
 
 
+def never() -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class LowerCertificate:
     """What proves the lower bound: points, values, and the interpolation of every next belief."""
@@ -54,6 +59,7 @@ class Grid:
         self.most_points = max(most_points, dynamics.n_states)
         self.n = 0
         self.work = 0.0
+        self.expired: Callable[[], bool] = never  # asked between steps: no more time
         self.bound = -np.inf
         self.best_certificate: LowerCertificate | None = None
         self._allocate(min(64 + dynamics.n_states, self.most_points))
@@ -162,6 +168,7 @@ class Grid:
     def solve(self, tolerance: float) -> float:
         """Values h for the present interpolations, until best − h is constant to `tolerance`; its least."""
         low, high = self._bellman()
+        kept, kept_low = self.h[: self.n].copy(), low
         for _ in range(6):
             if high - low < tolerance:
                 return low
@@ -180,11 +187,10 @@ class Grid:
             )
             self.work += 8 * self.weights[: self.n, 0].size
             low, high = self._bellman()
-        return self._howard(tolerance, low, high)
+        return self._howard(tolerance, low, high, kept, kept_low)
 
-    def _howard(self, tolerance: float, low: float, high: float) -> float:
-        """Policy iteration with exact evaluation, keeping the values with the best bound."""
-        kept, kept_low = self.h[: self.n].copy(), low
+    def _howard(self, tolerance: float, low: float, high: float, kept: Array, kept_low: float) -> float:
+        """Policy iteration with exact evaluation; back to the values that were kept where it ends lower."""
         for _ in range(25):
             if high - low < tolerance:
                 break
@@ -254,6 +260,8 @@ class Grid:
                 behind = low < self.bound - SLACK  # new points may need a few turns to catch up
                 if not behind or (turn >= 3 and gained < worthwhile / 30):
                     break
+            if self.expired():
+                break
             last = low
             raised, spent = steps.reweigh(
                 self.points, self.h, self.n, self.reach, self.tau, self.basis, self.weights,

@@ -27,7 +27,7 @@ from .upper import Controller, Index
 
 Status = Literal["closed", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
 
-MAX_POINTS = 3000
+MAX_POINTS = 10_000
 _MEMORY = 1.5e9  # bytes that the grid may take, its certificate included
 
 
@@ -205,8 +205,13 @@ def plan(
     begun = time.monotonic()
     bracket = Bracket(dynamics, min(max_points, _most_points(dynamics)))
 
+    def expired() -> bool:
+        return time_limit is not None and time.monotonic() - begun >= time_limit
+
+    bracket.grid.expired = bracket.search.expired = expired
+
     def stop() -> Status | None:
-        if time_limit is not None and time.monotonic() - begun >= time_limit:
+        if expired():
             return "time limit"
         if max_work is not None and bracket.work >= max_work:
             return "work limit"

@@ -16,6 +16,7 @@ flow times difference); and lookahead, several backups on top of a controller be
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,7 @@ from scipy.sparse.linalg import splu
 from ..arrays import Array
 from .chains import Chain, pairs, relax, stationary
 from .dynamics import Dynamics
-from .lower import CALL
+from .lower import CALL, never
 
 Index = npt.NDArray[np.int64]
 
@@ -55,6 +56,7 @@ class ControllerSearch:
     def __init__(self, dynamics: Dynamics) -> None:
         self.dynamics = dynamics
         self.work = 0.0
+        self.expired: Callable[[], bool] = never
         self.tolerance = 1e-10
         self.best: Controller | None = None
         joint = dynamics.joint
@@ -81,7 +83,7 @@ class ControllerSearch:
         successor = np.zeros((n, d.n_observations), np.int64)
         columns = np.ascontiguousarray(vectors.T)
         self.work += 2.0 * n * d.joint[:, :, 0].size * (d.n_states + len(vectors))
-        self.work += 0.2 * CALL * d.n_actions * d.n_observations
+        self.work += CALL * (1 + 0.2 * d.n_actions * d.n_observations)
         for a in range(d.n_actions):
             total = beliefs @ d.cost[a]
             onward = np.zeros((n, d.n_observations), np.int64)
@@ -110,6 +112,7 @@ class ControllerSearch:
 
     def iterate(self, beliefs: Array, vectors: Array) -> tuple[Array, Array]:
         """One round of point-based value iteration: new vectors, and a belief for each."""
+        self.work += CALL
         action, successor, _ = self.backup(beliefs, vectors)
         _, first = np.unique(np.column_stack([action, successor]), axis=0, return_index=True)
         new = self.vectors_of(action[first], successor[first], vectors)
@@ -129,7 +132,7 @@ class ControllerSearch:
     def evaluate(self, actions: Index, successors: Index, guess: Array) -> Controller:
         """The controller's relative values and its bound; it becomes `best` where it is."""
         d = self.dynamics
-        self.work += 0.5 * CALL
+        self.work += CALL
         chain = self.chain(actions, successors)
         paid = d.cost[actions].ravel()
         h = np.ascontiguousarray(guess, dtype=np.float64).ravel().copy()
@@ -190,6 +193,7 @@ class ControllerSearch:
 
     def improve_by_points(self, beliefs: Array, rounds: int) -> None:
         """Point-based value iteration that goes on from the last time, then from the best controller."""
+        nodes = beliefs
         for _ in range(rounds):
             self.vectors, nodes = self.iterate(beliefs, self.vectors)
         self.read_off(nodes, self.vectors)
@@ -198,7 +202,7 @@ class ControllerSearch:
             assert self.best is not None
             vectors, nodes = self.iterate(beliefs, self.best.vectors)
             self.read_off(nodes, vectors)
-            if self.bound > before - 1e-12:
+            if self.bound > before - 1e-12 or self.expired():
                 break
             self.vectors = self.best.vectors
 
@@ -206,7 +210,7 @@ class ControllerSearch:
         """Split edges of a controller, with ever deeper lookahead, while it pays and the budget lasts."""
         limit = self.work + budget
         current, depth = start, 0
-        while self.work < limit:
+        while self.work < limit and not self.expired():
             longer = self._layers(current, beliefs, depth, 0.5 * (limit - self.work)) if depth else None
             better = self._split(current, longer)
             if better is not None:
@@ -248,7 +252,7 @@ class ControllerSearch:
         value = (beliefs @ vectors.T).min(axis=1)
         limit = self.work + budget
         for _ in range(depth):
-            if self.work > limit or len(actions) > 4000:
+            if self.work > limit or len(actions) > 4000 or self.expired():
                 break
             action, successor, new = self.backup(beliefs, vectors)
             lower = np.flatnonzero(new - controller.bound < value - 1e-9)
@@ -267,6 +271,7 @@ class ControllerSearch:
 
     def _split(self, controller: Controller, longer: tuple[Index, Index, Array] | None) -> Controller | None:
         """Redirect or split the edges that promise most; fewer of them while the cost does not fall."""
+        self.work += 5 * CALL
         beliefs, flow, edges = self._flows(controller, 600)
         node, reading = edges[:, 0], edges[:, 1]
         present = (beliefs * controller.vectors[controller.successors[node, reading]]).sum(axis=1)
@@ -304,13 +309,14 @@ class ControllerSearch:
             found = self.evaluate(*self._pruned(all_actions, all_successors, all_vectors, start))
             if found.bound < controller.bound - 1e-12:
                 return found
-            count //= 4
+            count = count // 4 if not self.expired() else 0
         return None
 
     def _pruned(
         self, actions: Index, successors: Index, vectors: Array, start: int
     ) -> tuple[Index, Index, Array]:
         """Only the nodes that the start can reach, the start first."""
+        self.work += 3 * CALL
         order, place = [start], {start: 0}
         for node in order:
             for o in np.flatnonzero(self._comes[actions[node]]):
