@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,10 @@ from psrl_pomdp import (
     ParseError,
     Plan,
     Setting,
+    check_planner,
     load,
     plan,
+    plan_many,
     problem,
     verify,
 )
@@ -445,3 +448,75 @@ def test_spoiled_weights_prove_less_and_never_too_much() -> None:
         weights = found.grid.weights * rng.uniform(0.9, 1.1, found.grid.weights.shape)
         spoiled = replace(found, lower_cost=0.0, grid=replace(found.grid, weights=weights))
         assert verify(spoiled, model)[0] <= found.upper
+
+
+# -- from an earlier plan, and for many kernels ---------------------------------------------------
+
+
+def nearby(model: POMDP, seed: int, concentration: float = 3000.0) -> POMDP:
+    rng = np.random.default_rng(seed)
+    rows = [[rng.dirichlet(concentration * row + 1e-3) for row in action] for action in model.transition]
+    return POMDP(model.setting, np.array(rows))
+
+
+@pytest.mark.parametrize("concentration", [30.0, 3000.0, 1e6])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_warm_start_ends_where_a_cold_one_does(seed: int, concentration: float) -> None:
+    model = random_model(seed, 3, 3, 3)
+    earlier = plan(model, tolerance=1e-5)
+    other = nearby(model, seed, concentration)
+    cold, warm = plan(other, tolerance=1e-5), plan(other, tolerance=1e-5, warm_start=earlier)
+    assert warm.status == "closed"
+    assert warm.lower_cost <= cold.upper_cost
+    assert cold.lower_cost <= warm.upper_cost
+    assert verify(warm, other) == pytest.approx((warm.lower, warm.upper), abs=1e-10)
+
+
+def test_a_warm_start_saves_work_for_the_same_kernel() -> None:
+    model = random_model(1, 4, 3, 3)
+    earlier = plan(model, tolerance=1e-6)
+    again = plan(model, tolerance=1e-6, warm_start=earlier)
+    assert again.status == "closed"
+    assert len(again.rounds) == 1
+    assert again.rounds[-1].work < 0.5 * earlier.rounds[-1].work
+    with pytest.raises(InvalidModelError, match="another shape"):
+        plan(random_model(0), warm_start=earlier)
+
+
+def test_plans_for_many_kernels_do_not_depend_on_the_workers() -> None:
+    model = random_model(2, 3, 2, 2)
+    kernels = np.stack([nearby(model, seed).transition for seed in range(12)])
+    one = plan_many(model.setting, kernels, tolerance=1e-5, workers=1)
+    two = plan_many(model.setting, kernels, tolerance=1e-5, workers=2)
+    assert [(p.lower_cost, p.upper_cost) for p in one] == [(p.lower_cost, p.upper_cost) for p in two]
+    for found, kernel in zip(one, kernels, strict=True):
+        assert found.status == "closed"
+        verify(found, POMDP(model.setting, kernel))
+
+
+# -- checking other planners ----------------------------------------------------------------------
+
+
+def test_our_planner_passes_its_own_check() -> None:
+    assert check_planner(plan) == []
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "words"),
+    [
+        ({"lower": 1e3, "upper": -1e3}, "upside down"),
+        ({"lower": 500.0, "upper": 500.0}, "does not hold the optimum"),
+        ({"action": lambda belief: 7}, "not one of 0 to"),
+        ({"lower": -1e3, "upper": 1e3}, "says closed"),
+        ({"action": lambda belief: 0}, "averages"),
+        ({"action": None}, "raised TypeError"),
+    ],
+)
+def test_broken_planners_are_found_out(spoiled: dict[str, Any], words: str) -> None:
+    def broken(model: POMDP, tolerance: float = 1e-4, time_limit: float | None = None) -> Any:
+        good = plan(model, tolerance)
+        parts = {"lower": good.lower, "upper": good.upper, "status": "closed", "action": good.action}
+        return SimpleNamespace(**(parts | spoiled))
+
+    found = check_planner(broken)
+    assert any(words in finding.text for finding in found), found

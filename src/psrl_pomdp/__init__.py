@@ -8,12 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .checks import Finding, check_model
+    from .checks import Finding, check_model, check_planner
     from .errors import InvalidModelError, ParseError, PSRLError, UnknownNameError
     from .files import load, save
     from .model import POMDP, Setting, Units
-    from .planning import CertificateError, Plan, verify
-    from .planning import plan as plan
+    from .planning import CertificateError, Plan, plan, plan_many, verify
     from .posterior import DirichletPrior, FinitePrior
     from .problems import Problem, problem
     from .structure import Structure, analyse
@@ -37,19 +36,21 @@ __all__ = [
     "UnknownNameError",
     "analyse",
     "check_model",
+    "check_planner",
     "load",
     "plan",
+    "plan_many",
     "problem",
     "save",
     "verify",
 ]
 
 _ROOMS = {
-    "checks": ("Finding", "check_model"),
+    "checks": ("Finding", "check_model", "check_planner"),
     "errors": ("InvalidModelError", "PSRLError", "ParseError", "UnknownNameError"),
     "files": ("load", "save"),
     "model": ("POMDP", "Setting", "Units"),
-    "planning": ("CertificateError", "Plan", "plan", "verify"),
+    "planning": ("CertificateError", "Plan", "plan", "plan_many", "verify"),
     "posterior": ("DirichletPrior", "FinitePrior"),
     "problems": ("Problem", "problem"),
     "structure": ("Structure", "analyse"),

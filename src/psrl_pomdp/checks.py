@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
+from .arrays import Array
 from .errors import ParseError, PSRLError
 from .model import POMDP, Setting
 from .structure import Structure, analyse
@@ -172,3 +173,99 @@ def _notes(model: POMDP, facts: Structure) -> Iterator[str]:
         yield f"nothing is read about the state after {names}"
     if facts.sensor_margin == 0.0 and not facts.indistinguishable_states:
         yield "the sensor has not full rank: single readings do not settle how often each state occurs"
+
+
+class PlanLike(Protocol):
+    """What the agent needs of a plan: bounds in the user's numbers, and an action for every belief."""
+
+    @property
+    def lower(self) -> float: ...
+    @property
+    def upper(self) -> float: ...
+    @property
+    def status(self) -> str: ...
+    def action(self, belief: Array) -> int: ...
+
+
+class Planner(Protocol):
+    """Any planner that can stand in for `plan`."""
+
+    def __call__(self, model: POMDP, tolerance: float = ..., time_limit: float | None = ...) -> PlanLike: ...
+
+
+def check_planner(planner: Planner, *, steps: int = 4000, seed: int = 0) -> list[Finding]:
+    """Whether a planner keeps its promises, on small models whose optimal averages are known.
+
+    Its interval must hold the optimum and be no wider than asked, its actions must be actions, the same call
+    must give the same interval, and its policy, simulated for `steps` steps, may not cost more than its upper
+    end by more than six standard errors (false alarm 1e-9 a model) and what a start can be worth.
+    """
+    findings = []
+    for name, model, optimum in _known_models():
+        try:
+            found, again = planner(model, tolerance=1e-4), planner(model, tolerance=1e-4)
+            rng = np.random.default_rng(seed)
+            texts = list(_broken_promises(found, again, model, optimum, rng, steps))
+        except Exception as error:
+            texts = [f"raised {error!r}"]
+        findings += [Finding("wrong", f"{name}: {text}") for text in texts]
+    return findings
+
+
+def _known_models() -> Iterator[tuple[str, POMDP, float]]:
+    """Small models with their optimal averages: in closed form, or certified to seven digits."""
+    from .problems import problem
+
+    seen = POMDP(
+        Setting([[1.0, 0.0], [0.0, 1.0]], [[0.0, 10.0], [4.0, 4.0]], [1.0, 0.0]),
+        [[[0.9, 0.1], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]],
+    )
+    yield "a machine in plain sight", seen, 4.0 / 11.0  # ten days of running, one of replacing
+    yield "tiger", problem("tiger"), 1.0837887
+    yield "machine-repair", problem("machine-repair"), 0.4220286
+    yield "no-sensor", problem("no-sensor"), 0.2670667
+
+
+def _broken_promises(
+    found: PlanLike, again: PlanLike, model: POMDP, optimum: float, rng: np.random.Generator, steps: int
+) -> Iterator[str]:
+    units = model.setting.units
+    width = units.high - units.low
+    if not found.lower <= found.upper:
+        yield f"its interval [{found.lower}, {found.upper}] is upside down"
+    if not found.lower - 1e-6 * width <= optimum <= found.upper + 1e-6 * width:
+        yield f"its interval [{found.lower}, {found.upper}] does not hold the optimum {optimum}"
+    if found.upper - found.lower > 1.01e-4 * width and "clos" in str(found.status):
+        yield f"its interval is {found.upper - found.lower} wide, and its status says closed"
+    if (found.lower, found.upper) != (again.lower, again.upper):
+        yield "the same call gave another interval"
+    for belief in (*np.eye(model.n_states), model.setting.initial):
+        action = found.action(belief)
+        if not (isinstance(action, int | np.integer) and 0 <= action < model.n_actions):
+            yield f"its action {action!r} is not one of 0 to {model.n_actions - 1}"
+            return
+    mean, error = _simulated(found, model, rng, steps)
+    worst = found.upper if units.kind == "cost" else found.lower
+    excess = (mean - worst) / width if units.kind == "cost" else (worst - mean) / width
+    if excess > 6 * error + 20.0 / steps:
+        yield f"its policy averages {mean} over {steps} steps, and its bound says {worst}"
+
+
+def _simulated(found: PlanLike, model: POMDP, rng: np.random.Generator, steps: int) -> tuple[float, float]:
+    """The average of playing the policy, in the user's numbers, and its scaled error from 20 batches."""
+    setting = model.setting
+    state = int(rng.choice(model.n_states, p=setting.initial))
+    belief = setting.initial.copy()
+    if setting.first_observation is not None:
+        reading = int(rng.choice(model.n_observations, p=setting.first_observation[state]))
+        belief = belief * setting.first_observation[:, reading]
+    paid = np.empty(steps)
+    for t in range(steps):
+        belief = belief / belief.sum()
+        a = int(found.action(belief))
+        paid[t] = setting.cost[a, state]
+        state = int(rng.choice(model.n_states, p=model.transition[a, state]))
+        reading = int(rng.choice(model.n_observations, p=setting.observation[a, state]))
+        belief = (belief @ model.transition[a]) * setting.observation[a, :, reading]
+    batches = paid[: steps // 20 * 20].reshape(20, -1).mean(axis=1)
+    return float(setting.units.from_scaled(paid.mean())), float(batches.std(ddof=1) / np.sqrt(20))

@@ -1,8 +1,9 @@
-"""Certified planning for a known model: `plan`, `Plan`, `verify`."""
+"""Certified planning for a known model: `plan`, `plan_many`, `Plan`, `verify`."""
 
 from .loop import Round
+from .many import plan_many
 from .mdp import optimal_gain
-from .plan import Plan, plan
+from .planner import Plan, plan
 from .verification import CertificateError, verify
 
-__all__ = ["CertificateError", "Plan", "Round", "optimal_gain", "plan", "verify"]
+__all__ = ["CertificateError", "Plan", "Round", "optimal_gain", "plan", "plan_many", "verify"]

@@ -15,8 +15,8 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array
 from .dynamics import Dynamics
-from .lower import _NEAR, CALL, Grid
-from .upper import Controller, ControllerSearch
+from .lower import _NEAR, CALL, Grid, LowerCertificate
+from .upper import Controller, ControllerSearch, Index
 
 _GROWTH = 0.3  # new points a round, as a share of the old ones
 _FEWEST = 8
@@ -53,6 +53,13 @@ class Bracket:
         self._credit = 0.0
         self._last_cost = 0.0
         self._patience = 0.5  # how much longer than the last search to save up, after fruitless ones
+
+    def start_from(self, grid: LowerCertificate, controller: Controller) -> None:
+        """Begin where an earlier plan for a nearby kernel ended."""
+        self.grid.replay(grid)
+        self.search.evaluate(controller.actions, controller.successors, controller.vectors)
+        if self.search.best is not None:
+            self.search.vectors = self.search.best.vectors
 
     @property
     def lower(self) -> float:
@@ -173,10 +180,12 @@ class Bracket:
         self._choose_way()
         count = max(_FEWEST, int(_GROWTH * self.grid.n))
         by_wandering = count // 2 if self._way == 1 else 0
-        chosen = self._promising_successors(count - by_wandering)
+        chosen, whence = self._promising_successors(count - by_wandering)
         if by_wandering:
-            chosen = np.concatenate([chosen, self._along_a_trajectory(by_wandering, chosen)])
-        return self.grid.add(chosen)
+            met = self._along_a_trajectory(by_wandering, chosen)
+            chosen = np.concatenate([chosen, met])
+            whence = np.concatenate([whence, np.full((len(met), 3), -1)])
+        return self.grid.add(chosen, whence)
 
     def _choose_way(self) -> None:
         """Successors only, or half of the points along trajectories: whichever raised the bound faster."""
@@ -192,10 +201,10 @@ class Bracket:
         self._way = turn // 4 % 2 if turn > 3 and turn % 4 == 0 else int(np.argmax(self._rates))
         self._before = (self.lower, self.grid.work)
 
-    def _promising_successors(self, count: int) -> Array:
+    def _promising_successors(self, count: int) -> tuple[Array, Index]:
         """By mass × distance and by mass × (V_upper − V_lower), ranked by mass × lift."""
         grid = self.grid
-        beliefs, mass, inner = grid.successors()
+        beliefs, mass, inner, whence = grid.successors()
         _, first, inverse = np.unique(beliefs.round(7), axis=0, return_index=True, return_inverse=True)
         inverse = inverse.ravel()
         distance, _ = cKDTree(grid.beliefs).query(beliefs[first])
@@ -214,7 +223,7 @@ class Bracket:
         if len(pool) > count:
             promise = total[pool] * grid.lift(beliefs[first[pool]])
             pool = pool[np.argsort(-promise, kind="stable")[:count]]
-        return np.asarray(beliefs[first[pool]])
+        return beliefs[first[pool]], whence[first[pool]]
 
     def _along_a_trajectory(self, count: int, chosen: Array) -> Array:
         grid = self.grid
@@ -233,6 +242,8 @@ def close(
 ) -> str:
     """Rounds until the gap is within `tolerance`, `stop` names a reason, or no point is left to add."""
     thorough = False
+    if bracket.rounds and bracket.gap <= tolerance:
+        return "closed"
     while True:
         bracket.round(tolerance, thorough)
         if report is not None:

@@ -49,6 +49,7 @@ class LowerCertificate:
     values: Array  # [n]: h
     basis: npt.NDArray[np.int32]  # [n, A, O, S]
     weights: Array  # [n, A, O, S]
+    parents: Index  # [n, 3]: the point, action and reading that led to each point, or -1
 
 
 class Grid:
@@ -64,7 +65,8 @@ class Grid:
         self.best_certificate: LowerCertificate | None = None
         self._allocate(min(64 + dynamics.n_states, self.most_points))
         self.h[: dynamics.n_states] = _mdp_values(dynamics)
-        self._append(np.eye(dynamics.n_states), self.h[: dynamics.n_states].copy())
+        nobody = np.full((dynamics.n_states, 3), -1)
+        self._append(np.eye(dynamics.n_states), self.h[: dynamics.n_states].copy(), nobody)
 
     # -- the arrays -----------------------------------------------------------------------------
 
@@ -83,6 +85,7 @@ class Grid:
             "best": np.zeros(capacity),
             "mass": np.zeros(capacity),
             "policy": np.zeros(capacity, np.int64),
+            "parents": np.full((capacity, 3), -1),
         }
         for name, array in fresh.items():
             if self.n:
@@ -104,6 +107,7 @@ class Grid:
     best: Array
     mass: Array
     policy: Index
+    parents: Index
 
     @property
     def beliefs(self) -> Array:
@@ -114,31 +118,37 @@ class Grid:
     def full(self) -> bool:
         return self.n >= self.most_points
 
-    def _append(self, beliefs: Array, values: Array) -> None:
-        first, self_n = self.n, self.n + len(beliefs)
-        if self_n > self.h.shape[0]:
-            self._allocate(min(max(2 * self.h.shape[0], self_n), self.most_points))
-        d = self.dynamics
-        self.points[:, first:self_n] = beliefs.T
-        self.h[first:self_n] = values
-        self.mass[first:self_n] = 0.0
-        self.n = self_n
-        steps.geometry(d.joint, d.cost, self.points, first, self_n, self.reach, self.tau, self.cost)
-        self.work += len(beliefs) * d.joint.size
+    def _append(self, beliefs: Array, values: Array, parents: Index) -> None:
+        """Points with their values and interpolations."""
+        first = self._place(beliefs, values, parents)
         self.work += steps.weigh_new(
-            self.points, self.h, first, self_n, self.reach, self.tau, self.basis, self.weights, self.cost
+            self.points, self.h, first, self.n, self.reach, self.tau, self.basis, self.weights, self.cost
         )
         self._bellman()
 
-    def add(self, beliefs: Array) -> int:
+    def _place(self, beliefs: Array, values: Array, parents: Index) -> int:
+        """Points with their values; the number of the first."""
+        first, n = self.n, self.n + len(beliefs)
+        if n > self.h.shape[0]:
+            self._allocate(min(max(2 * self.h.shape[0], n), self.most_points))
+        d = self.dynamics
+        self.points[:, first:n] = beliefs.T
+        self.h[first:n] = values
+        self.mass[first:n] = 0.0
+        self.parents[first:n] = parents
+        self.n = n
+        steps.geometry(d.joint, d.cost, self.points, first, n, self.reach, self.tau, self.cost)
+        self.work += len(beliefs) * d.joint.size
+        return first
+
+    def add(self, beliefs: Array, parents: Index) -> int:
         """New points at these beliefs, as many as there is room for; how many."""
-        beliefs = beliefs[: self.most_points - self.n]
+        beliefs, parents = beliefs[: self.most_points - self.n], parents[: self.most_points - self.n]
         if not len(beliefs):
             return 0
-        snapped = np.where(beliefs < _SNAP, 0.0, beliefs)
-        snapped /= snapped.sum(axis=1, keepdims=True)
+        snapped = _snapped(beliefs)
         first = self.n
-        self._append(snapped, self.interpolated(snapped))
+        self._append(snapped, self.interpolated(snapped), parents)
         lifted = self.best[first : self.n] - self.bound
         self.h[first : self.n] = np.maximum(self.h[first : self.n], lifted)
         return len(snapped)
@@ -281,19 +291,57 @@ class Grid:
             self.bound = proved
             n = self.n
             self.best_certificate = LowerCertificate(
-                proved, self.beliefs, self.h[:n].copy(), self.basis[:n].copy(), self.weights[:n].copy()
+                proved,
+                self.beliefs,
+                self.h[:n].copy(),
+                self.basis[:n].copy(),
+                self.weights[:n].copy(),
+                self.parents[:n].copy(),
             )
+
+    def replay(self, earlier: LowerCertificate) -> None:
+        """The points of an earlier grid for a nearby kernel, by their genealogy: each is moved to where its
+        parent, action and reading lead now, which serves better than the old belief."""
+        n_states = self.dynamics.n_states
+        moved = earlier.points.copy()
+        for i in range(n_states, len(moved)):
+            parent, action, reading = earlier.parents[i]
+            if parent >= 0:
+                after = moved[parent] @ self.dynamics.joint[action, reading]
+                if after.sum() > 1e-12:
+                    moved[i] = after / after.sum()
+        distinct = np.unique(moved.round(7), axis=0, return_index=True)[1]
+        kept = np.sort(distinct[distinct >= n_states])
+        nobody = np.full((len(kept), 3), -1)
+        place = np.full(len(moved), -1)
+        place[:n_states], place[kept] = np.arange(n_states), n_states + np.arange(len(kept))
+        old = earlier.parents[kept]
+        parents = np.where((place[old[:, :1]] >= 0) & (old[:, :1] >= 0), old, nobody)
+        parents[:, 0] = np.where(parents[:, 0] >= 0, place[old[:, 0]], -1)
+        kept = kept[: self.most_points - self.n]
+        self.h[:n_states] = earlier.values[:n_states]
+        self._place(_snapped(moved[kept]), earlier.values[kept], parents[: len(kept)])
+        # Bases of the earlier grid, where the points they name are still there, are nearly right.
+        bases = place[earlier.basis[np.concatenate([np.arange(n_states), kept])]]
+        usable = ((bases >= 0) & (bases < self.n)).all(axis=-1, keepdims=True)
+        self.basis[: self.n] = np.where(usable, bases, np.arange(n_states))
+        self.work += steps.weigh_from(
+            self.points, self.h, self.n, self.reach, self.tau, self.basis, self.weights
+        )
+        self._bellman()
 
     # -- refinement -----------------------------------------------------------------------------
 
-    def successors(self) -> tuple[Array, Array, Array]:
-        """Beliefs that the policy reaches from visited points: where, how much mass, and h̃ there."""
+    def successors(self) -> tuple[Array, Array, Array, Index]:
+        """Beliefs that the policy reaches from visited points: where, how much mass, h̃ there, and whence."""
         visited = np.flatnonzero(self.mass[: self.n] > 1e-9)
         action = self.policy[visited]
         chances, beliefs = self.reach[visited, action], self.tau[visited, action]
         inner = (self.weights[visited, action] * self.h[self.basis[visited, action]]).sum(axis=-1)
         comes = chances > 0
-        return beliefs[comes], (self.mass[visited][:, None] * chances)[comes], inner[comes]
+        row, reading = np.nonzero(comes)
+        whence = np.column_stack([visited[row], action[row], reading])
+        return beliefs[comes], (self.mass[visited][:, None] * chances)[comes], inner[comes], whence
 
     def lift(self, candidates: Array) -> Array:
         """How much a point at each of these beliefs would raise h there."""
@@ -312,6 +360,11 @@ class Grid:
         )
         self.work += spent
         return visited, gains, end
+
+
+def _snapped(beliefs: Array) -> Array:
+    inner = np.where(beliefs < _SNAP, 0.0, beliefs)
+    return np.asarray(inner / inner.sum(axis=1, keepdims=True))
 
 
 def _mdp_values(dynamics: Dynamics) -> Array:

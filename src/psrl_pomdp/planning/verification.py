@@ -16,7 +16,7 @@ from ..arrays import Array
 from ..errors import PSRLError
 from ..model import POMDP
 from .dynamics import Dynamics
-from .plan import Plan
+from .planner import Plan
 
 _SLACK = 1e-12
 

@@ -22,7 +22,7 @@ from ..files.atomic import write_atomically
 from ..model import POMDP, Units
 from .dynamics import Dynamics
 from .loop import Bracket, Round, close
-from .lower import LowerCertificate
+from .lower import Grid, LowerCertificate
 from .upper import Controller, Index
 
 Status = Literal["closed", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
@@ -127,6 +127,7 @@ class Plan:
             values=self.grid.values,
             basis=self.grid.basis,
             weights=self.grid.weights,
+            parents=self.grid.parents,
         )
         write_atomically(Path(path), buffer.getvalue())
 
@@ -153,7 +154,7 @@ class Plan:
                     words["start"],
                 ),
                 LowerCertificate(
-                    lower, arrays["points"], arrays["values"], arrays["basis"], arrays["weights"]
+                    lower, *(arrays[name] for name in ("points", "values", "basis", "weights", "parents"))
                 ),
                 tuple(Round(*row) for row in words["rounds"]),
                 tuple(words["states"]),
@@ -182,6 +183,7 @@ def plan(
     model: POMDP,
     tolerance: float = 1e-4,
     time_limit: float | None = None,
+    warm_start: Plan | None = None,
     *,
     max_points: int = MAX_POINTS,
     max_work: float | None = None,
@@ -192,7 +194,8 @@ def plan(
     Stops when the scaled gap is within `tolerance`, or at `time_limit` seconds, at `max_points` grid points,
     at `max_work` counted operations, or at Ctrl-C; the bounds hold whichever it was, and `status` says
     which. Without a time limit the same call gives the same plan, to the last bit on one platform.
-    `progress` is called after every round.
+    `progress` is called after every round. `warm_start`, an earlier plan for a nearby kernel of the same
+    setting, saves most of the work where it is near; where it turns out not to be, planning starts afresh.
 
     >>> from psrl_pomdp import problem
     >>> plan(problem("tiger"), tolerance=1e-6)
@@ -204,6 +207,8 @@ def plan(
     _compile()
     begun = time.monotonic()
     bracket = Bracket(dynamics, min(max_points, _most_points(dynamics)))
+    if warm_start is not None:
+        bracket = _warmed(bracket, warm_start, tolerance)
 
     def expired() -> bool:
         return time_limit is not None and time.monotonic() - begun >= time_limit
@@ -242,6 +247,28 @@ def plan(
     )
 
 
+def _warmed(cold: Bracket, earlier: Plan, tolerance: float) -> Bracket:
+    """A bracket that begins where the earlier plan ended, or the cold one with the controller it found.
+
+    The attempt is a round without new points; it is kept only where that leaves a gap which few points can
+    close.
+    """
+    shapes = (earlier.grid.basis.shape[1:], earlier.states)
+    if shapes != (cold.grid.basis.shape[1:], cold.dynamics.states):
+        raise InvalidModelError("warm_start is a plan for a model of another shape")
+    warm = Bracket(cold.dynamics, cold.grid.most_points)
+    warm.start_from(earlier.grid, earlier.controller)
+    warm.grid.tighten(max(1e-11, 0.1 * tolerance), 20 * tolerance)
+    warm.round(tolerance)
+    if warm.gap <= max(300 * tolerance, 3 * earlier.gap):
+        return warm
+    cold.grid.work = warm.work
+    best = warm.search.best
+    assert best is not None
+    cold.search.evaluate(best.actions, best.successors, best.vectors)
+    return cold
+
+
 @cache
 def _compile() -> None:
     """Plan for a tiny model once, so that compiling, which is kept on disk, is on nobody's time limit."""
@@ -251,6 +278,9 @@ def _compile() -> None:
     bracket.round(1e-9)
     bracket.grid.wander(tiny.start, np.array([0.5]))
     bracket.grid.lift(tiny.starts)
+    bracket.grid.certify()
+    assert bracket.grid.best_certificate is not None
+    Grid(tiny, 16).replay(bracket.grid.best_certificate)
     bracket.search.polish(Controller(*_one_node(tiny), 1.0, 0), tiny.starts, 1.0)
 
 
