@@ -22,6 +22,7 @@ from psrl_pomdp import (
     ParseError,
     Plan,
     Setting,
+    Units,
     check_planner,
     load,
     plan,
@@ -34,6 +35,7 @@ from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.grid_steps import scratch
 from psrl_pomdp.planning.interpolation import interpolate, repaired_value
+from psrl_pomdp.planning.lower import Grid
 
 
 def random_model(seed: int, n_states: int = 2, n_actions: int = 3, n_readings: int = 2) -> POMDP:
@@ -255,6 +257,22 @@ def test_every_limit_has_its_status() -> None:
         plan(model, tolerance=0.0)
 
 
+def test_an_interrupt_inside_of_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba hands it on as the cause of a SystemError; any other SystemError is an error."""
+
+    def broken(cause: BaseException) -> Any:
+        def tighten(*arguments: Any, **options: Any) -> None:
+            raise SystemError("returned a result with an exception set") from cause
+
+        return tighten
+
+    monkeypatch.setattr(Grid, "tighten", broken(KeyboardInterrupt()))
+    assert plan(problem("tiger")).status == "interrupted"
+    monkeypatch.setattr(Grid, "tighten", broken(ValueError()))
+    with pytest.raises(SystemError):
+        plan(problem("tiger"))
+
+
 def test_the_same_call_gives_the_same_bytes(tmp_path: Path) -> None:
     model = random_model(3, 4, 3, 3)
     for name in ("one", "two"):
@@ -398,7 +416,7 @@ def test_saved_plans_come_back(tmp_path: Path) -> None:
     assert verify(again, model) == verify(made, model)
     assert again.action([0.2, 0.3, 0.5]) == made.action([0.2, 0.3, 0.5])
     (tmp_path / "not.npz").write_bytes(b"no archive")
-    with pytest.raises(ParseError, match="not a saved plan"):
+    with pytest.raises(ParseError, match="not an archive of arrays"):
         Plan.load(tmp_path / "not.npz")
 
 
@@ -432,6 +450,14 @@ def test_tampered_certificates_are_refused() -> None:
         tampered(found, "grid", "points", put((0, 0), 0.0)),
         tampered(found, "grid", "basis", put((0, 0, 0, 0), 10**6)),
         replace(found, grid=replace(found.grid, values=found.grid.values[:-1])),
+    ]
+    cases += [
+        replace(found, actions=found.actions[::-1]),
+        replace(found, states=found.states[::-1]),
+        replace(found, units=Units(0, 1)),
+        replace(found, controller=replace(found.controller, start=10**6)),
+        replace(found, grid=replace(found.grid, values=np.array(1.0))),
+        replace(found, grid=replace(found.grid, weights=found.grid.weights * 1j)),  # type: ignore[arg-type]
     ]
     for case in cases:
         with pytest.raises(CertificateError):

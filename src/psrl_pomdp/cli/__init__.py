@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import PSRLError, did_you_mean
 
 # Command -> its module here; the order is the order of the help.
-_COMMANDS = ("demo", "problems", "show")
+_COMMANDS = ("demo", "problems", "show", "solve", "verify")
 
 
 class _Commands(click.Group):
@@ -53,6 +53,8 @@ def cli(debug: bool) -> None:
       psrl-pomdp problems                 what comes with the package
       psrl-pomdp show machine-repair      one problem, in words and numbers
       psrl-pomdp show my-model.pomdp      your own, checked
+      psrl-pomdp solve machine-repair     its best average, proved, and the policy
+      psrl-pomdp verify plan.npz tiger    a saved plan, proved again
     """
 
 
@@ -63,9 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε gets a question mark
     try:
-        cli.main(args=words, prog_name="psrl-pomdp", standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+        code = cli.main(args=words, prog_name="psrl-pomdp", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -79,3 +79,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
             traceback.print_exc()
         click.echo(f"psrl-pomdp: {error}", err=True)
         sys.exit(1)
+    if isinstance(code, int) and code:  # what click passes on of `ctx.exit(code)`
+        sys.exit(code)

@@ -71,14 +71,14 @@ def print_rows(rows: Sequence[Sequence[str]], narrow: int = 60) -> None:
     out = console()
     if out.width < narrow:
         for label, text in rows:
-            out.print(Text(label, style="dim"))
+            out.print(Text(plain(label), style="dim"))
             out.print(Text(f"  {plain(text)}"))
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True, style="dim")
     table.add_column()
     for label, text in rows:
-        table.add_row(label, Text(plain(text)))
+        table.add_row(Text(plain(label)), Text(plain(text)))
     out.print(table)
 
 

@@ -13,8 +13,6 @@ where no action changes it.
 from __future__ import annotations
 
 import io
-import zipfile
-import zlib
 from pathlib import PurePath
 from typing import Any
 
@@ -25,6 +23,7 @@ import numpy.typing as npt
 from ..arrays import FILE_TOLERANCE, Names, checked_names, distributions, numbers
 from ..errors import InvalidModelError, ParseError
 from ..model import POMDP, SENSOR, Kind, Setting, Units
+from .archives import unpack
 
 # Nested lists of any depth; their shape is checked where they become arrays.
 Nested = list[Any]
@@ -92,22 +91,12 @@ def write_npz(model: POMDP) -> bytes:
 
 def read_npz(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
     """The model in an archive of arrays; members too large for `max_entries` are not unpacked."""
+    found = unpack(data, path, 8 * max_entries + 4096)
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for member in archive.infolist():
-                if member.file_size > 8 * max_entries + 4096:
-                    raise ParseError(f"{member.filename} is too large to unpack", path=path)
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            found = {name: np.asarray(archive[name]) for name in archive.files}
-        words = msgspec.json.decode(found.pop("words", np.zeros(0, np.uint8)).tobytes() or b"{}", type=Words)
-    except ParseError:
-        raise
-    # A damaged archive fails in numpy, zipfile and zlib in their own ways, struct's and numpy's headers'
-    # among them; none of those says more than that the file is no archive of arrays.
-    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ParseError(f"not an archive of arrays: {error}", path=path) from None
-    except (zipfile.BadZipFile, zlib.error, msgspec.DecodeError, MemoryError, SyntaxError) as error:
-        raise ParseError(f"not an archive of arrays: {error}", path=path) from None
+        spoken = found.pop("words", np.zeros(0, np.uint8)).tobytes()
+        words = msgspec.json.decode(spoken or b"{}", type=Words)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ParseError(f"not a model: {error}", path=path) from None
     unknown = set(found) - set(ARRAYS)
     if unknown:
         raise ParseError(f"unknown array {min(unknown)!r}; known are {', '.join(ARRAYS)}", path=path)

@@ -52,7 +52,7 @@ class Bracket:
         self._before = (0.0, 0.0)
         self._credit = 0.0
         self._last_cost = 0.0
-        self._patience = 0.5  # how much longer than the last search to save up, after fruitless ones
+        self._patience = 1.0  # how much longer than the last search to save up, after fruitless ones
 
     def start_from(self, grid: LowerCertificate, controller: Controller) -> None:
         """Begin where an earlier plan for a nearby kernel ended."""
@@ -113,7 +113,7 @@ class Bracket:
         self._improve(tolerance, self._credit)
         spent = self.search.work - work + 1.0
         fruitless = upper - self.upper < 0.05 * self.gap
-        self._patience = min(8.0, 2.0 * self._patience) if fruitless else 0.5
+        self._patience = min(16.0, 2.0 * self._patience) if fruitless else 1.0
         self._last_cost = spent * self._patience if fruitless else 0.0
         self._credit = 0.0
         rate = (upper - self.upper) / spent

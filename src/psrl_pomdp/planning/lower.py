@@ -33,6 +33,7 @@ CALL = 2e5  # the work that a call from Python to a step stands for, beside the 
 _DAMPING = 0.95
 _SNAP = 1e-8  # smaller coordinates of a new point become zero: nearly parallel columns ruin a basis
 _NEAR = 1e-8  # points nearer than this to one another are the same
+_BEND = 1e-8  # how much a far point has to be worth more than a near one
 _RESTART = 1e-9  # keeps Howard's equations solvable where a policy has several recurrent classes
 
 
@@ -279,6 +280,24 @@ class Grid:
             )  # fmt: skip
             self.work += spent + CALL
         self.certify()
+        if everywhere:
+            self._break_ties(gap)
+
+    def _break_ties(self, gap: float) -> None:
+        """Interpolations that use near points where far ones are worth the same.
+
+        Where h is linear between points, a next belief that is a point itself may be made up from others, and
+        then nobody visits it and asks what follows from there.
+        """
+        bent = self.h.copy()
+        bent[: self.n] -= _BEND * (self.points[:, : self.n] ** 2).sum(axis=0)
+        _, spent = steps.reweigh(
+            self.points, bent, self.n, self.reach, self.tau, self.basis, self.weights,
+            self.q, self.best, max(1e-10, 0.2 * gap), np.ones(self.n, np.bool_),
+        )  # fmt: skip
+        self.work += spent + CALL
+        self._bellman()
+        self.settle()
 
     def certify(self) -> None:
         """Raise `bound` where the present points and values prove more."""

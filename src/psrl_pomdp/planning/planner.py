@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 
 from ..arrays import Array
 from ..errors import InvalidModelError, ParseError
+from ..files.archives import unpack
 from ..files.atomic import write_atomically
 from ..model import POMDP, Units
 from .dynamics import Dynamics
@@ -135,9 +136,8 @@ class Plan:
     def load(cls, path: str | PathLike[str]) -> Plan:
         """A saved plan. Its numbers are taken as they are: `verify` says what they prove."""
         name = Path(path).name
+        arrays = unpack(Path(path).read_bytes(), name, int(_MEMORY))
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                arrays = {key: np.asarray(archive[key]) for key in archive.files}
             words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
             if words["version"] != _VERSION:
                 raise ParseError(f"a plan of version {words['version']}, not {_VERSION}", path=name)
@@ -163,9 +163,9 @@ class Plan:
                 tuple(words["actions"]),
                 words["fingerprint"],
             )
-        except (KeyError, ValueError, TypeError, EOFError, msgspec.DecodeError) as error:
-            if isinstance(error, ParseError):
-                raise
+        except ParseError:
+            raise
+        except (KeyError, ValueError, TypeError, msgspec.DecodeError) as error:
             raise ParseError(f"not a saved plan: {error!r}", path=name) from None
 
     def __repr__(self) -> str:
@@ -224,8 +224,11 @@ def plan(
 
     try:
         status = close(bracket, tolerance, stop, progress)
-    except KeyboardInterrupt:
-        status = "interrupted"
+    except (KeyboardInterrupt, SystemError) as stopped:
+        # Compiled code turns a Ctrl-C into a SystemError with the interrupt as its cause.
+        if isinstance(stopped, SystemError) and not isinstance(stopped.__cause__, KeyboardInterrupt):
+            raise
+        status = "closed" if bracket.gap <= tolerance else "interrupted"
     if bracket.grid.best_certificate is None:
         bracket.grid.certify()
     certificate, controller = bracket.grid.best_certificate, bracket.search.best

@@ -34,6 +34,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
     dynamics = Dynamics.of(model)
+    _check_words(plan, model, dynamics)
     _check_shapes(plan, dynamics)
     lower = max(0.0, proved_lower(plan, dynamics))
     upper = min(1.0, proved_upper(plan, dynamics))
@@ -48,8 +49,22 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     return low, high
 
 
+def _check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
+    """They prove nothing, but wrong ones would have the policy played wrongly."""
+    wanted: dict[str, tuple[object, object]] = {
+        "n_states": (plan.n_states, model.n_states),
+        "states": (plan.states, dynamics.states),
+        "actions": (plan.actions, model.setting.actions),
+        "units": (plan.units, model.setting.units),
+        "start": (plan.controller.start in range(len(plan.controller)), True),
+    }
+    for name, (found, right) in wanted.items():
+        if found != right:
+            raise CertificateError(f"the plan's {name} are not those of the model")
+
+
 def _check_shapes(plan: Plan, dynamics: Dynamics) -> None:
-    n, nodes = len(plan.grid.points), len(plan.controller)
+    n, nodes = plan.grid.values.size, plan.controller.actions.size
     n_actions, n_readings, n_states = dynamics.n_actions, dynamics.n_observations, dynamics.n_states
     wanted: dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]] = {
         "points": (plan.grid.points, (n, n_states)),
@@ -61,8 +76,8 @@ def _check_shapes(plan: Plan, dynamics: Dynamics) -> None:
         "actions": (plan.controller.actions, (nodes,)),
     }
     for name, (array, shape) in wanted.items():
-        if array.shape != shape:
-            raise CertificateError(f"{name} has shape {array.shape}, not {shape}")
+        if array.shape != shape or array.dtype.kind not in "if":
+            raise CertificateError(f"{name} is {array.dtype} of shape {array.shape}, not {shape}")
         if not np.isfinite(array).all():
             raise CertificateError(f"{name} holds a number that is not finite")
     for name, array, count in (

@@ -1,0 +1,34 @@
+"""Archives of arrays (`.npz`) that may be damaged or hostile: unpacked without pickles or bombs."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParseError
+
+
+def unpack(data: bytes, path: str, max_bytes: int) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an archive by name; a member over `max_bytes` is not unpacked."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for member in archive.infolist():
+                if member.file_size > max_bytes:
+                    raise ParseError(f"{member.filename} is too large to unpack", path=path)
+            if (damaged := archive.testzip()) is not None:
+                raise zipfile.BadZipFile(f"{damaged} is damaged")
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            return {name: np.asarray(arrays[name]) for name in arrays.files}
+    except ParseError:
+        raise
+    # A damaged archive fails in zipfile, zlib, struct and numpy in their own ways, and none of them says
+    # more than that the file is no archive of arrays.
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ParseError(f"not an archive of arrays: {error}", path=path) from None
+    except (zipfile.BadZipFile, zlib.error, MemoryError, SyntaxError, TypeError) as error:
+        raise ParseError(f"not an archive of arrays: {error}", path=path) from None
