@@ -11,19 +11,9 @@ from typing import Any
 
 import pytest
 
+from commands import run
 from psrl_pomdp import problem, save
-from psrl_pomdp.cli import main
 from psrl_pomdp.cli.common import find_model
-
-
-def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code = 0
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_help_imports_neither_scipy_nor_numba() -> None:

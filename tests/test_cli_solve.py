@@ -17,23 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from commands import run
 from psrl_pomdp import POMDP, Plan, Setting, plan, problem, save
-from psrl_pomdp.cli import main, solve
+from psrl_pomdp.cli import solve
 from psrl_pomdp.planning import Round
 from psrl_pomdp.report import describe, plan_figure, plan_figures, policy_words, save_figure
 
 COARSE = ("--tolerance", "1e-3")
 HOSTILE = ("$x_$", "<b>", r"\$y^{$", "_hidden", "[bold]", "a\x1b[2J", "漢字", "--", "&amp;")
-
-
-def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code = 0
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def hostile(n_states: int) -> POMDP:
