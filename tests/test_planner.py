@@ -466,6 +466,53 @@ def test_tampered_certificates_are_refused() -> None:
         verify(found, problem("machine-repair", wear=0.11))
 
 
+def slow_chain(p: float, q: float, leak: float = 0.0, n_readings: int = 1) -> POMDP:
+    """One action, so that J is the chain's own average; relative values are as large as 1 / (p + q)."""
+    transition = np.array([[[1 - p, p], [q, 1 - q]]]) * (1 + leak)
+    sensor = np.full((2, n_readings), (1 + leak) / n_readings)
+    return POMDP(Setting(sensor, [[0.0, 1.0]], [1.0, 0.0]), transition)
+
+
+@pytest.mark.parametrize("leak", [0.0, -9e-14, 9e-14])
+@pytest.mark.parametrize("size", [1e-3, 1e-5, 1e-7, 1e-9, 1e-12])
+@pytest.mark.parametrize("n_readings", [1, 3])
+def test_rounding_is_paid_for_where_relative_values_are_large(
+    size: float, leak: float, n_readings: int
+) -> None:
+    model = slow_chain(size, 2 * size, leak, n_readings)
+    found = plan(model, tolerance=1e-9, max_work=1e8)
+    assert found.lower_cost <= 1 / 3 <= found.upper_cost
+    low, high = verify(found, model)
+    assert low <= 1 / 3 <= high
+
+
+def test_shifted_certificates_prove_nothing_new() -> None:
+    model = problem("machine-repair")
+    found = plan(model, tolerance=1e-6)
+    flat = replace(found.controller, vectors=np.full_like(found.controller.vectors, 1e18))
+    with pytest.raises(CertificateError):
+        verify(replace(found, lower_cost=0.0, upper_cost=0.0, controller=flat), model)
+    for shift in (1e11, 1e12, 2.0**51):
+        moved = replace(found.grid, values=found.grid.values + shift)
+        with pytest.raises(CertificateError):
+            verify(replace(found, lower_cost=found.lower_cost + 0.15, grid=moved), model)
+
+
+def test_a_corrupted_warm_start_is_refused() -> None:
+    model = problem("tiger")
+    found = plan(model)
+    controller, grid = found.controller, found.grid
+    for bad in (
+        replace(found, controller=replace(controller, successors=controller.successors + 10**6)),
+        replace(found, controller=replace(controller, actions=controller.actions + 5)),
+        replace(found, grid=replace(grid, basis=grid.basis + 10**6)),
+        replace(found, grid=replace(grid, parents=grid.parents + 10**6)),
+        replace(found, grid=replace(grid, values=grid.values * np.nan)),
+    ):
+        with pytest.raises(CertificateError):
+            plan(model, warm_start=bad)
+
+
 def test_spoiled_weights_prove_less_and_never_too_much() -> None:
     model = random_model(4, 3, 2, 2)
     found = plan(model, tolerance=1e-6)

@@ -9,6 +9,7 @@ which they would spoil a bound that has to hold everywhere.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,8 +38,22 @@ class Dynamics:
         transition = model.transition[:, states][:, :, states]
         sensor = setting.observation[:, states]
         joint = np.einsum("ast,ato->aost", transition, sensor)
+        # Rows of a model may be off one by 1e-13, which large relative values would multiply.
+        joint /= joint.sum(axis=(1, 3))[:, None, :, None]
         starts, weights = _starts(model, states)
         return cls(np.ascontiguousarray(joint), setting.cost[:, states].copy(), starts, weights, kept)
+
+    def rounding(self, values: Array) -> float:
+        """Twice what rounding may do to a certificate with these relative values.
+
+        A residual adds up S·O products of a probability and a value; what the rows of M are off one, and what
+        the repair of interpolation weights leaves, is multiplied by the values too. Twice, so that whoever
+        adds up in another order, and pays half, still has a proof.
+        """
+        size = float(np.abs(values - values.flat[0]).max())
+        leak = float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max())
+        terms = self.n_states * self.n_observations + self.n_states + 10
+        return 1e-12 + 2 * size * (leak + terms * sys.float_info.epsilon + 1e-15 * self.n_states)
 
     @property
     def n_actions(self) -> int:

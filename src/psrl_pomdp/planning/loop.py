@@ -67,6 +67,10 @@ class Bracket:
 
     @property
     def upper(self) -> float:
+        if self.grid.bound > self.search.bound + 1e-9:
+            raise ArithmeticError(
+                f"the bounds contradict each other: {self.grid.bound} > {self.search.bound}"
+            )
         return max(self.lower, min(1.0, self.search.bound))
 
     @property

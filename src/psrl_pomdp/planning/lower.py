@@ -34,6 +34,7 @@ _DAMPING = 0.95
 _SNAP = 1e-8  # smaller coordinates of a new point become zero: nearly parallel columns ruin a basis
 _NEAR = 1e-8  # points nearer than this to one another are the same
 _BEND = 1e-8  # how much a far point has to be worth more than a near one
+_LARGEST = 1e7  # relative values beyond this are those of a policy with several recurrent classes
 _RESTART = 1e-9  # keeps Howard's equations solvable where a policy has several recurrent classes
 
 
@@ -62,7 +63,6 @@ class Grid:
         self.n = 0
         self.work = 0.0
         self.expired: Callable[[], bool] = never  # asked between steps: no more time
-        self.bound = -np.inf
         self.best_certificate: LowerCertificate | None = None
         self._allocate(min(64 + dynamics.n_states, self.most_points))
         self.h[: dynamics.n_states] = _mdp_values(dynamics)
@@ -114,6 +114,11 @@ class Grid:
     def beliefs(self) -> Array:
         """[n, S]: the points."""
         return np.ascontiguousarray(self.points[:, : self.n].T)
+
+    @property
+    def bound(self) -> float:
+        """The best that was proved so far."""
+        return -np.inf if self.best_certificate is None else self.best_certificate.bound
 
     @property
     def full(self) -> bool:
@@ -227,7 +232,17 @@ class Grid:
         return csr_array((weight.ravel()[used], (source[used], columns.ravel()[used])), shape=(n, n))
 
     def _policy_values(self) -> Array:
-        """h with h_1 = 0 and gain + h = c + T h."""
+        """h with h_1 = 0 and gain + h = c + T h; with rare restarts where that has no solution."""
+        for restart in (0.0, _RESTART):
+            try:
+                h = self._solved(restart)
+            except (np.linalg.LinAlgError, RuntimeError):
+                continue
+            if np.isfinite(h).all() and np.abs(h).max() < _LARGEST:
+                return h
+        return self.h[: self.n].copy()
+
+    def _solved(self, restart: float) -> Array:
         n = self.n
         self.work += 5 * CALL
         chain = self.chain()
@@ -235,14 +250,14 @@ class Grid:
         if chain.nnz > 0.03 * n * n and n <= 4000:
             self.work += n**3 / 3
             system = np.zeros((n + 1, n + 1))
-            system[:n, :n] = np.eye(n) - (1 - _RESTART) * chain.toarray()
+            system[:n, :n] = np.eye(n) - (1 - restart) * chain.toarray()
             system[:n, n] = 1.0
             system[n, 0] = 1.0
             return np.asarray(np.linalg.solve(system, np.append(paid, 0.0))[:n])
         self.work += 50.0 * chain.nnz
         corner = csc_array(([1.0], ([0], [0])), shape=(1, n))
         ones = csc_array(np.ones((n, 1)))
-        system = bmat([[identity(n) - (1 - _RESTART) * chain, ones], [corner, None]], format="csc")
+        system = bmat([[identity(n) - (1 - restart) * chain, ones], [corner, None]], format="csc")
         return np.asarray(splu(system).solve(np.append(paid, 0.0))[:n])
 
     def settle(self) -> None:
@@ -305,10 +320,9 @@ class Grid:
         lowest = steps.certified_residual(
             self.points, self.n, self.reach, self.tau, self.basis, self.weights, self.cost, self.h
         )
-        proved = float(lowest) - SLACK - 1e-14 * float(np.abs(self.h[: self.n]).max())
+        n = self.n
+        proved = float(lowest) - self.dynamics.rounding(self.h[:n])
         if proved > self.bound:
-            self.bound = proved
-            n = self.n
             self.best_certificate = LowerCertificate(
                 proved,
                 self.beliefs,

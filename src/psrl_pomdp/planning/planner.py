@@ -257,9 +257,12 @@ def _warmed(cold: Bracket, earlier: Plan, tolerance: float) -> Bracket:
     The attempt is a round without new points; it is kept only where that leaves a gap which few points can
     close.
     """
+    from .verification import check_certificate  # which imports this module
+
     shapes = (earlier.grid.basis.shape[1:], earlier.states)
     if shapes != (cold.grid.basis.shape[1:], cold.dynamics.states):
         raise InvalidModelError("warm_start is a plan for a model of another shape")
+    check_certificate(earlier, cold.dynamics)
     warm = Bracket(cold.dynamics, cold.grid.most_points)
     warm.start_from(earlier.grid, earlier.controller)
     warm.grid.tighten(max(1e-11, 0.1 * tolerance), 20 * tolerance)

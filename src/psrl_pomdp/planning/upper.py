@@ -31,7 +31,6 @@ from .lower import CALL, never
 
 Index = npt.NDArray[np.int64]
 
-SLACK = 1e-12
 _DAMPING = 0.95
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
 
@@ -154,7 +153,7 @@ class ControllerSearch:
                 low, high = self._sweeps(chain, paid, h, 2000)
         vectors = h.reshape(len(actions), d.n_states)
         start = int((vectors @ d.start).argmin())
-        bound = high + SLACK + 1e-14 * float(np.abs(h).max())
+        bound = high + d.rounding(h)
         found = Controller(actions, successors, vectors, bound, start)
         if bound < self.bound:
             self.best = found

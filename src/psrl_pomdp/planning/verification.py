@@ -18,8 +18,6 @@ from ..model import POMDP
 from .dynamics import Dynamics
 from .planner import Plan
 
-_SLACK = 1e-12
-
 
 class CertificateError(PSRLError, ValueError):
     """A certificate that proves nothing about this model, or less than the plan claims."""
@@ -35,15 +33,14 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
         raise CertificateError("the plan was made for another model")
     dynamics = Dynamics.of(model)
     _check_words(plan, model, dynamics)
-    _check_shapes(plan, dynamics)
+    check_certificate(plan, dynamics)
     lower = max(0.0, proved_lower(plan, dynamics))
     upper = min(1.0, proved_upper(plan, dynamics))
-    rounding = (
-        2 * _SLACK * (1.0 + float(np.abs(plan.grid.values).max() + np.abs(plan.controller.vectors).max()))
-    )
-    if plan.lower_cost > lower + rounding:
+    if lower > upper:
+        raise CertificateError(f"the certificates contradict each other: {lower!r} > {upper!r}")
+    if plan.lower_cost > lower + 0.5 * dynamics.rounding(plan.grid.values):
         raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {lower!r}")
-    if plan.upper_cost < upper - rounding:
+    if plan.upper_cost < upper - 0.5 * dynamics.rounding(plan.controller.vectors):
         raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {upper!r}")
     low, high = sorted(model.setting.units.from_scaled([lower, upper]).tolist())
     return low, high
@@ -63,7 +60,8 @@ def _check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
             raise CertificateError(f"the plan's {name} are not those of the model")
 
 
-def _check_shapes(plan: Plan, dynamics: Dynamics) -> None:
+def check_certificate(plan: Plan, dynamics: Dynamics) -> None:
+    """Refuses arrays that make no certificate for these dynamics, whatever they may prove."""
     n, nodes = plan.grid.values.size, plan.controller.actions.size
     n_actions, n_readings, n_states = dynamics.n_actions, dynamics.n_observations, dynamics.n_states
     wanted: dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]] = {
@@ -74,6 +72,7 @@ def _check_shapes(plan: Plan, dynamics: Dynamics) -> None:
         "vectors": (plan.controller.vectors, (nodes, n_states)),
         "successors": (plan.controller.successors, (nodes, n_readings)),
         "actions": (plan.controller.actions, (nodes,)),
+        "parents": (plan.grid.parents, (n, 3)),
     }
     for name, (array, shape) in wanted.items():
         if array.shape != shape or array.dtype.kind not in "if":
@@ -85,8 +84,10 @@ def _check_shapes(plan: Plan, dynamics: Dynamics) -> None:
         ("successors", plan.controller.successors, nodes),
         ("basis", plan.grid.basis, n),
     ):
-        if array.size == 0 or array.min() < 0 or array.max() >= count:
+        if array.dtype.kind != "i" or array.size == 0 or array.min() < 0 or array.max() >= count:
             raise CertificateError(f"{name} points outside of its {count}")
+    if (plan.grid.parents < -1).any() or (plan.grid.parents >= [n, n_actions, n_readings]).any():
+        raise CertificateError("parents point outside of the grid")
     points = plan.grid.points
     if n < n_states or (points[:n_states] != np.eye(n_states)).any():
         raise CertificateError("the grid does not begin with the vertices")
@@ -97,17 +98,17 @@ def _check_shapes(plan: Plan, dynamics: Dynamics) -> None:
 def proved_upper(plan: Plan, dynamics: Dynamics) -> float:
     """max over nodes and states of C(s, a_n) + Σ M[a_n, o](s, s′) α_{σ(n, o)}(s′) − α_n(s)."""
     controller = plan.controller
-    vectors = controller.vectors
+    vectors = controller.vectors - controller.vectors[0, 0]  # a constant proves nothing and costs digits
     value = dynamics.cost[controller.actions]
     for o in range(dynamics.n_observations):
         onward = dynamics.joint[controller.actions, o]  # [N, S, S']
         value = value + np.einsum("nst,nt->ns", onward, vectors[controller.successors[:, o]])
-    return float((value - vectors).max()) + _SLACK
+    return float((value - vectors).max()) + dynamics.rounding(vectors)
 
 
 def proved_lower(plan: Plan, dynamics: Dynamics) -> float:
     """min over points and actions of c(g, a) + Σ_o P(o | g, a) h̃(τ(g, a, o)) − h."""
-    points, h = plan.grid.points, plan.grid.values
+    points, h = plan.grid.points, plan.grid.values - plan.grid.values[0]
     lowest = np.inf
     for a in range(dynamics.n_actions):
         value = points @ dynamics.cost[a]
@@ -118,8 +119,10 @@ def proved_lower(plan: Plan, dynamics: Dynamics) -> float:
             tau = after[comes] / chance[comes, None]
             basis, weights = plan.grid.basis[comes, a, o], plan.grid.weights[comes, a, o]
             value[comes] += chance[comes] * _repaired(points, h, tau, basis, weights)
+        if np.isnan(value).any():
+            raise CertificateError("the certificate makes no numbers")
         lowest = min(lowest, float((value - h).min()))
-    return lowest - _SLACK
+    return lowest - dynamics.rounding(h)
 
 
 def _repaired(points: Array, h: Array, tau: Array, basis: npt.NDArray[np.int32], weights: Array) -> Array:
