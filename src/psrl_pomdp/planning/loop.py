@@ -126,16 +126,19 @@ class Bracket:
             self._upper_share = min(0.8, max(0.15, 0.6 * share + 0.4 * target))
 
     def improve_upper(self, tolerance: float) -> bool:
-        """Spend as much again on controllers alone; whether that was worth it."""
+        """Work on controllers alone, a few times where the first bring nothing; whether the gap fell."""
         gap = self.gap
-        self._improve(tolerance, 0.3 * self.work)
+        for _ in range(8):
+            self._improve(tolerance, 0.3 * self.work)
+            if self.gap < 0.98 * gap or self.search.expired():
+                break
         return self.gap < 0.98 * gap
 
     def _improve(self, tolerance: float, budget: float) -> None:
         search, limit = self.search, self.search.work + budget
         beliefs = self._backup_beliefs()
         found: list[Controller] = []
-        search.improve_by_points(beliefs, 3)
+        search.improve_by_points(beliefs)
         if self.gap <= tolerance:
             return
         for read in (self._largest_weights, self._nearest_points):
@@ -185,6 +188,8 @@ class Bracket:
         count = max(_FEWEST, int(_GROWTH * self.grid.n))
         by_wandering = count // 2 if self._way == 1 else 0
         chosen, whence = self._promising_successors(count - by_wandering)
+        if not len(chosen):  # what is visited has its points: see what lies beyond
+            chosen, whence = self._promising_successors(count, from_all=True)
         if by_wandering:
             met = self._along_a_trajectory(by_wandering, chosen)
             chosen = np.concatenate([chosen, met])
@@ -205,10 +210,10 @@ class Bracket:
         self._way = turn // 4 % 2 if turn > 3 and turn % 4 == 0 else int(np.argmax(self._rates))
         self._before = (self.lower, self.grid.work)
 
-    def _promising_successors(self, count: int) -> tuple[Array, Index]:
+    def _promising_successors(self, count: int, from_all: bool = False) -> tuple[Array, Index]:
         """By mass × distance and by mass × (V_upper − V_lower), ranked by mass × lift."""
         grid = self.grid
-        beliefs, mass, inner, whence = grid.successors()
+        beliefs, mass, inner, whence = grid.successors(from_all)
         _, first, inverse = np.unique(beliefs.round(7), axis=0, return_index=True, return_inverse=True)
         inverse = inverse.ravel()
         distance, _ = cKDTree(grid.beliefs).query(beliefs[first])
@@ -262,7 +267,7 @@ def close(
                 return "memory limit"
         elif bracket.refine() > 0:
             thorough = False
-        elif thorough:
+        elif thorough and not bracket.improve_upper(tolerance):
             return "stalled"
         else:
             thorough = True

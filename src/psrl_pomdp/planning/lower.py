@@ -365,16 +365,18 @@ class Grid:
 
     # -- refinement -----------------------------------------------------------------------------
 
-    def successors(self) -> tuple[Array, Array, Array, Index]:
-        """Beliefs that the policy reaches from visited points: where, how much mass, h̃ there, and whence."""
-        visited = np.flatnonzero(self.mass[: self.n] > 1e-9)
+    def successors(self, from_all: bool = False) -> tuple[Array, Array, Array, Index]:
+        """Beliefs that the policy reaches from visited points, or from all: where, how much mass, h̃ there,
+        and whence."""
+        mass = np.maximum(self.mass[: self.n], 1e-8 if from_all else 0.0)
+        visited = np.flatnonzero(mass > 1e-9)
         action = self.policy[visited]
         chances, beliefs = self.reach[visited, action], self.tau[visited, action]
         inner = (self.weights[visited, action] * self.h[self.basis[visited, action]]).sum(axis=-1)
         comes = chances > 0
         row, reading = np.nonzero(comes)
         whence = np.column_stack([visited[row], action[row], reading])
-        return beliefs[comes], (self.mass[visited][:, None] * chances)[comes], inner[comes], whence
+        return beliefs[comes], (mass[visited][:, None] * chances)[comes], inner[comes], whence
 
     def lift(self, candidates: Array) -> Array:
         """How much a point at each of these beliefs would raise h there."""

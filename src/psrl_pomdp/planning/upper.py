@@ -190,11 +190,9 @@ class ControllerSearch:
 
     # -- improvement ----------------------------------------------------------------------------
 
-    def improve_by_points(self, beliefs: Array, rounds: int) -> None:
+    def improve_by_points(self, beliefs: Array) -> None:
         """Point-based value iteration that goes on from the last time, then from the best controller."""
-        nodes = beliefs
-        for _ in range(rounds):
-            self.vectors, nodes = self.iterate(beliefs, self.vectors)
+        self.vectors, nodes = self.iterate(beliefs, self.vectors)
         self.read_off(nodes, self.vectors)
         for _ in range(6):
             before = self.bound
