@@ -36,6 +36,8 @@ from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.grid_steps import scratch
 from psrl_pomdp.planning.interpolation import interpolate, repaired_value
 from psrl_pomdp.planning.lower import Grid
+from psrl_pomdp.planning.upper import ControllerSearch
+from psrl_pomdp.planning.verification import _repaired
 
 
 def random_model(seed: int, n_states: int = 2, n_actions: int = 3, n_readings: int = 2) -> POMDP:
@@ -593,3 +595,36 @@ def test_broken_planners_are_found_out(spoiled: dict[str, Any], words: str) -> N
 
     found = check_planner(broken)
     assert any(words in finding.text for finding in found), found
+
+
+# -- formulas by another route --------------------------------------------------------------------
+
+
+def test_the_repair_of_verify_lies_below_every_concave_function() -> None:
+    """With weights that make up too much: trimming must take value away with the weight."""
+    rng = np.random.default_rng(9)
+    for _ in range(200):
+        n_states = int(rng.integers(2, 6))
+        points = cloud(rng, n_states, 20).T
+        planes = rng.standard_normal((6, n_states)) + 5.0
+        h = (points @ planes.T).min(axis=1)
+        tau = rng.dirichlet(np.ones(n_states), size=4)
+        basis = rng.integers(len(points), size=(4, n_states)).astype(np.int32)
+        value = _repaired(points, h, tau, basis, rng.uniform(0.0, 2.0, (4, n_states)))
+        assert (value <= (tau @ planes.T).min(axis=1) + 1e-12).all()
+
+
+def test_vectors_of_nodes_against_loops() -> None:
+    model = random_model(2, 3, 2, 2)
+    search = ControllerSearch(Dynamics.of(model))
+    rng = np.random.default_rng(1)
+    actions, successors, old = rng.integers(2, size=4), rng.integers(5, size=(4, 2)), rng.random((5, 3))
+    found = search.vectors_of(actions, successors, old, gain=0.3)
+    for n, a in enumerate(actions):
+        for s in range(3):
+            value = model.setting.cost[a, s] - 0.3
+            for o in range(2):
+                for t in range(3):
+                    chance = model.transition[a, s, t] * model.setting.observation[a, t, o]
+                    value += chance * old[successors[n, o], t]
+            assert found[n, s] == pytest.approx(value, abs=1e-12)
