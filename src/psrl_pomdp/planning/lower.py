@@ -52,6 +52,7 @@ class LowerCertificate:
     basis: npt.NDArray[np.int32]  # [n, A, O, S]
     weights: Array  # [n, A, O, S]
     parents: Index  # [n, 3]: the point, action and reading that led to each point, or -1
+    gains: Array | None = None  # [n]: g, where what is proved depends on the start (`multichain`)
 
 
 class Grid:

@@ -44,6 +44,7 @@ class Controller:
     vectors: Array  # [N, S]: α
     bound: float
     start: int  # the node that is best for the start
+    gains: Array | None = None  # [N, S]: g, where what is proved depends on the start (`multichain`)
 
     def __len__(self) -> int:
         return len(self.actions)
