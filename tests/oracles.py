@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 
+from psrl_pomdp import Setting
 from psrl_pomdp.arrays import Array
 
 
@@ -147,3 +150,46 @@ def _without_flat_corners(x: Array, v: Array) -> tuple[Array, Array]:
     bend = np.abs(np.diff(np.diff(v) / np.diff(x))) if len(x) > 2 else np.zeros(0)
     keep = np.concatenate([[True], (bend > 1e-6) & (np.diff(x)[:-1] > 1e-9), [True]])
     return x[keep], v[keep]
+
+
+class Evidence(NamedTuple):
+    """What the readings say under each kernel, summed over every hidden path."""
+
+    likelihood: Array  # [M]: P(o_1..o_t | a_1..a_{t-1}, kernel)
+    belief: Array  # [M, S]: P(s_t | ...)
+    visits: Array  # [M, A, S]: expected visits at steps 1..t, a_t included
+
+
+def every_path(
+    setting: Setting,
+    kernels: Array,
+    initial: Array,
+    first: int | None,
+    actions: Sequence[int],
+    readings: Sequence[int | None],
+) -> Evidence:
+    """By enumeration: `readings` follow the first one, and `actions` has one more entry, the newest action.
+
+    `initial` is [M, S]; a reading that is None was lost.
+    """
+    n_kernels, n_actions, n_states = kernels.shape[:3]
+    found = Evidence(
+        np.zeros(n_kernels), np.zeros((n_kernels, n_states)), np.zeros((n_kernels, n_actions, n_states))
+    )
+    for m in range(n_kernels):
+        for path in product(range(n_states), repeat=len(readings) + 1):
+            chance = initial[m, path[0]]
+            if first is not None and setting.first_observation is not None:
+                chance = chance * setting.first_observation[path[0], first]
+            for i, o in enumerate(readings):
+                chance = chance * kernels[m, actions[i], path[i], path[i + 1]]
+                if o is not None:
+                    chance = chance * setting.observation[actions[i], path[i + 1], o]
+            found.likelihood[m] += chance
+            found.belief[m, path[-1]] += chance
+            for a, s in zip(actions, path, strict=False):
+                found.visits[m, a, s] += chance
+        if found.likelihood[m] > 0:
+            found.belief[m] /= found.likelihood[m]
+            found.visits[m] /= found.likelihood[m]
+    return found

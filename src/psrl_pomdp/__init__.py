@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .checks import Finding, check_model, check_planner
-    from .errors import InvalidModelError, ParseError, PSRLError, UnknownNameError
+    from .errors import (
+        ImpossibleObservation,
+        InvalidModelError,
+        OutOfOrderError,
+        ParseError,
+        PSRLError,
+        UnknownNameError,
+    )
     from .files import load, save
     from .model import POMDP, Setting, Units
     from .planning import CertificateError, Plan, plan, plan_many, verify
-    from .posterior import DirichletPrior, FinitePrior
+    from .posterior import DirichletPrior, FinitePosterior, FinitePrior
     from .problems import Problem, problem
     from .structure import Structure, analyse
 
@@ -24,8 +31,11 @@ __all__ = [
     "CertificateError",
     "DirichletPrior",
     "Finding",
+    "FinitePosterior",
     "FinitePrior",
+    "ImpossibleObservation",
     "InvalidModelError",
+    "OutOfOrderError",
     "PSRLError",
     "ParseError",
     "Plan",
@@ -47,11 +57,18 @@ __all__ = [
 
 _ROOMS = {
     "checks": ("Finding", "check_model", "check_planner"),
-    "errors": ("InvalidModelError", "PSRLError", "ParseError", "UnknownNameError"),
+    "errors": (
+        "ImpossibleObservation",
+        "InvalidModelError",
+        "OutOfOrderError",
+        "PSRLError",
+        "ParseError",
+        "UnknownNameError",
+    ),
     "files": ("load", "save"),
     "model": ("POMDP", "Setting", "Units"),
     "planning": ("CertificateError", "Plan", "plan", "plan_many", "verify"),
-    "posterior": ("DirichletPrior", "FinitePrior"),
+    "posterior": ("DirichletPrior", "FinitePosterior", "FinitePrior"),
     "problems": ("Problem", "problem"),
     "structure": ("Structure", "analyse"),
 }

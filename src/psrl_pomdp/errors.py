@@ -21,6 +21,14 @@ class UnknownNameError(PSRLError, LookupError):
     """A name that nothing answers to; the message suggests the nearest known one."""
 
 
+class ImpossibleObservation(PSRLError, ValueError):  # noqa: N818 - the name says what happened
+    """A reading that has probability zero under everything that was held possible."""
+
+
+class OutOfOrderError(PSRLError, RuntimeError):
+    """A call before its time, such as an update before the start."""
+
+
 class ParseError(PSRLError, ValueError):
     """A model file that cannot be read: `hallway.pomdp:41: unknown state 'lft'`."""
 

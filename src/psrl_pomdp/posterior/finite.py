@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Array, Names, distributions, frozen, numbers, shaped
 from ..errors import InvalidModelError
 from ..model import POMDP, Frozen, Setting, kernel
+
+if TYPE_CHECKING:
+    from .finite_posterior import FinitePosterior
 
 
 class FinitePrior(Frozen):
@@ -73,6 +79,16 @@ class FinitePrior(Frozen):
     def sample(self, rng: np.random.Generator) -> Array:
         """θ ~ f, a kernel `[A, S, S]`."""
         return np.asarray(self.kernels[rng.choice(len(self), p=self.weights)])
+
+    def posterior(self, rng: np.random.Generator | None = None) -> FinitePosterior:
+        """f_t from here on. It is exact and draws nothing: `rng` is there for the common protocol."""
+        from .finite_posterior import FinitePosterior  # compiled code, which a prior as data does not need
+
+        return FinitePosterior(self)
+
+    def restore(self, state: Mapping[str, object], rng: np.random.Generator | None = None) -> FinitePosterior:
+        """The posterior whose `state()` this is; it goes on as that one would have, to the last bit."""
+        return self.posterior().resume(state)
 
     def __repr__(self) -> str:
         return f"FinitePrior({len(self)} kernels, {self.setting!r})"
