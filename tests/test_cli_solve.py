@@ -90,11 +90,18 @@ def test_an_open_gap_is_exit_code_3(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 3
     assert found["status"] == "memory limit"
     assert found["gap"] > found["tolerance"]
-    code, out, _ = run("solve", "blind-cycle", *COARSE, capsys=capsys)
-    assert code == 3
-    assert "stalled" in out
-    assert "always cautious: the controller has one node only" in out
     assert run("solve", "noisy-grid", "--time-limit", "1e-6", capsys=capsys)[0] == 3
+
+
+def test_averages_that_depend_on_the_start_are_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("solve", "blind-cycle", *COARSE, capsys=capsys)
+    assert code == 0
+    assert "the model's own start" in out
+    assert "always cautious: the controller has one node only" in out
+    code, out, _ = run("solve", "two-rooms", "--json", capsys=capsys)
+    found = json.loads(out)
+    assert code == 0
+    assert (found["depends_on_start"], found["span"]) == (True, None)
 
 
 def test_json_is_one_document_with_everything(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +112,7 @@ def test_json_is_one_document_with_everything(capsys: pytest.CaptureFixture[str]
     assert err == ""
     assert set(found) == set(
         "model kind unit scale status status_in_words lower upper lower_cost upper_cost gap tolerance span "
-        "points nodes seconds states states_left_out policy controller rounds".split()
+        "depends_on_start points nodes seconds states states_left_out policy controller rounds".split()
     )
     assert found["kind"] == "cost"
     assert found["lower"] == pytest.approx(float(model.setting.units.from_scaled(found["lower_cost"])))

@@ -37,7 +37,7 @@ from psrl_pomdp.planning.grid_steps import scratch
 from psrl_pomdp.planning.interpolation import interpolate, repaired_value
 from psrl_pomdp.planning.lower import Grid
 from psrl_pomdp.planning.upper import ControllerSearch
-from psrl_pomdp.planning.verification import _repaired
+from psrl_pomdp.planning.verification import _mean, _repaired
 
 
 def random_model(seed: int, n_states: int = 2, n_actions: int = 3, n_readings: int = 2) -> POMDP:
@@ -610,7 +610,8 @@ def test_the_repair_of_verify_lies_below_every_concave_function() -> None:
         h = (points @ planes.T).min(axis=1)
         tau = rng.dirichlet(np.ones(n_states), size=4)
         basis = rng.integers(len(points), size=(4, n_states)).astype(np.int32)
-        value = _repaired(points, h, tau, basis, rng.uniform(0.0, 2.0, (4, n_states)))
+        kept, rest = _repaired(points, tau, basis, rng.uniform(0.0, 2.0, (4, n_states)))
+        value = _mean(kept, h[basis], rest, h)
         assert (value <= (tau @ planes.T).min(axis=1) + 1e-12).all()
 
 

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
         OutOfOrderError,
         ParseError,
         PSRLError,
+        StartDependentError,
         UnknownNameError,
     )
     from .files import load, save
     from .model import POMDP, Setting, Units
     from .planning import CertificateError, Plan, plan, plan_many, verify
-    from .posterior import DirichletPrior, FinitePosterior, FinitePrior
+    from .posterior import DirichletPosterior, DirichletPrior, FinitePosterior, FinitePrior
     from .problems import Problem, problem
     from .structure import Structure, analyse
 
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 __all__ = [
     "POMDP",
     "CertificateError",
+    "DirichletPosterior",
     "DirichletPrior",
     "Finding",
     "FinitePosterior",
@@ -41,6 +43,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Setting",
+    "StartDependentError",
     "Structure",
     "Units",
     "UnknownNameError",
@@ -63,12 +66,13 @@ _ROOMS = {
         "OutOfOrderError",
         "PSRLError",
         "ParseError",
+        "StartDependentError",
         "UnknownNameError",
     ),
     "files": ("load", "save"),
     "model": ("POMDP", "Setting", "Units"),
     "planning": ("CertificateError", "Plan", "plan", "plan_many", "verify"),
-    "posterior": ("DirichletPrior", "FinitePosterior", "FinitePrior"),
+    "posterior": ("DirichletPosterior", "DirichletPrior", "FinitePosterior", "FinitePrior"),
     "problems": ("Problem", "problem"),
     "structure": ("Structure", "analyse"),
 }

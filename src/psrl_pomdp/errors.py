@@ -25,6 +25,10 @@ class ImpossibleObservation(PSRLError, ValueError):  # noqa: N818 - the name say
     """A reading that has probability zero under everything that was held possible."""
 
 
+class StartDependentError(PSRLError, ValueError):
+    """A question about beliefs alone, where what is best to do depends on where a run started."""
+
+
 class OutOfOrderError(PSRLError, RuntimeError):
     """A call before its time, such as an update before the start."""
 

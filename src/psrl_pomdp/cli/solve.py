@@ -253,7 +253,8 @@ def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
         "upper_cost": plan.upper_cost,
         "gap": plan.gap,
         "tolerance": tolerance,
-        "span": list(plan.span),
+        "depends_on_start": plan.depends_on_start,
+        "span": None if plan.depends_on_start else list(plan.span),
         "points": len(plan.grid.points),
         "nodes": len(plan.controller),
         "seconds": plan.rounds[-1].seconds if plan.rounds else 0.0,
@@ -323,8 +324,13 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("controller nodes", str(document["nodes"])),
         ("rounds", str(len(document["rounds"]))),
         ("seconds", f"{document['seconds']:.2f}"),
-        ("span", "{:.4g} to {:.4g}, scaled (as seen, not proved)".format(*document["span"])),
     ]
+    if document["depends_on_start"]:
+        rows.append(
+            ("holds for", "the model's own start: parts of it cannot be left, or the past is never learned")
+        )
+    else:
+        rows.append(("span", "{:.4g} to {:.4g}, scaled (as seen, not proved)".format(*document["span"])))
     left_out = document["states_left_out"]
     if left_out:
         more = ", ..." if len(left_out) > 6 else ""

@@ -3,7 +3,8 @@
 from .loop import Round
 from .many import plan_many
 from .mdp import optimal_gain
-from .planner import Plan, plan
+from .planner import plan
+from .plans import Plan
 from .verification import CertificateError, verify
 
 __all__ = ["CertificateError", "Plan", "Round", "optimal_gain", "plan", "plan_many", "verify"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -17,6 +18,9 @@ from ..arrays import Array
 from .dynamics import Dynamics
 from .lower import _NEAR, CALL, Grid, LowerCertificate
 from .upper import Controller, ControllerSearch, Index
+
+if TYPE_CHECKING:
+    from .multichain import StartBracket
 
 _GROWTH = 0.3  # new points a round, as a share of the old ones
 _FEWEST = 8
@@ -244,7 +248,7 @@ class Bracket:
 
 
 def close(
-    bracket: Bracket,
+    bracket: Bracket | StartBracket,
     tolerance: float,
     stop: Callable[[], str | None],
     report: Callable[[Round], None] | None = None,

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from ..arrays import Array, numbers
 from ..model import POMDP, Setting
-from .planner import Plan, plan
+from .planner import plan
+from .plans import Plan
 
 _FEW = 8  # kernels that are planned for sooner than processes start
 

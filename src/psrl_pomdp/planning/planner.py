@@ -2,181 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from os import PathLike
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import get_args
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import linprog
 
 from ..arrays import Array
-from ..errors import InvalidModelError, ParseError
-from ..files.archives import unpack
-from ..files.atomic import write_atomically
-from ..model import POMDP, Units
+from ..errors import InvalidModelError
+from ..model import POMDP
 from .dynamics import Dynamics
 from .loop import Bracket, Round, close
-from .lower import Grid, LowerCertificate
+from .lower import SLACK, Grid, LowerCertificate
+from .multichain import StartBracket
+from .plans import MEMORY, Plan, Status
+from .rooms import closed_classes
 from .upper import Controller, Index
 
-Status = Literal["closed", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
-
 MAX_POINTS = 10_000
-_MEMORY = 1.5e9  # bytes that the grid may take, its certificate included
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Certified bounds on the optimal long-run average, and a policy that attains the worse one.
-
-    `lower` ≤ `upper` are in the user's own numbers: costs, or rewards. `lower_cost` and `upper_cost` are the
-    same interval as scaled costs, with `lower_cost` proved by `grid` and `upper_cost` by `controller`.
-    """
-
-    status: Status
-    lower_cost: float
-    upper_cost: float
-    controller: Controller
-    grid: LowerCertificate
-    rounds: tuple[Round, ...]
-    states: tuple[int, ...]  # those that the start can reach: the columns of vectors and points
-    n_states: int  # of the model
-    units: Units
-    actions: tuple[str, ...]
-    fingerprint: str  # of the model that was planned for
-
-    @property
-    def lower(self) -> float:
-        return min(self._own)
-
-    @property
-    def upper(self) -> float:
-        return max(self._own)
-
-    @property
-    def _own(self) -> tuple[float, float]:
-        low, high = self.units.from_scaled([self.lower_cost, self.upper_cost]).tolist()
-        return low, high
-
-    @property
-    def gap(self) -> float:
-        """Of the scaled costs."""
-        return self.upper_cost - self.lower_cost
-
-    def action(self, belief: npt.ArrayLike) -> int:
-        """What to do at a belief over the model's states: the action of the vector that attains min α·b.
-
-        Played from any start, this costs at most `upper_cost` on average.
-        """
-        return int(self.controller.actions[int((self.controller.vectors @ self._kept(belief)).argmin())])
-
-    def value(self, belief: npt.ArrayLike) -> float:
-        """The relative cost of standing at a belief, min α·b, in the user's scale; its least is 0."""
-        vectors = self.controller.vectors
-        return float(self.units.difference((vectors @ self._kept(belief)).min() - vectors.min()))
-
-    @property
-    def span(self) -> tuple[float, float]:
-        """Scaled spans of the two functions that prove the bounds.
-
-        Both approach the paper's sp(θ) as the gap closes: a bracket of it in practice, not by proof.
-        """
-        low = float(np.ptp(self.grid.values))
-        high = _highest(self.controller.vectors) - float(self.controller.vectors.min())
-        return min(low, high), max(low, high)
-
-    def _kept(self, belief: npt.ArrayLike) -> Array:
-        given = np.asarray(belief, dtype=np.float64)
-        if given.shape != (self.n_states,):
-            raise InvalidModelError(f"belief has shape {given.shape}; {self.n_states} states make it one")
-        kept = given[list(self.states)]
-        if abs(kept.sum() - 1.0) > 1e-6 or (kept < 0).any():
-            raise InvalidModelError("belief is no distribution over the states that the start can reach")
-        return kept
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the plan and its certificates to a `.npz` file, without pickles."""
-        words = msgspec.json.encode(
-            {
-                "version": _VERSION,
-                "status": self.status,
-                "bounds": [self.lower_cost, self.upper_cost],
-                "start": self.controller.start,
-                "states": list(self.states),
-                "n_states": self.n_states,
-                "units": [self.units.low, self.units.high, self.units.kind, self.units.name],
-                "actions": list(self.actions),
-                "fingerprint": self.fingerprint,
-                "rounds": [[getattr(r, name) for name in Round.__dataclass_fields__] for r in self.rounds],
-            }
-        )
-        buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer,
-            words=np.frombuffer(words, np.uint8),
-            node_actions=self.controller.actions,
-            node_successors=self.controller.successors,
-            node_vectors=self.controller.vectors,
-            points=self.grid.points,
-            values=self.grid.values,
-            basis=self.grid.basis,
-            weights=self.grid.weights,
-            parents=self.grid.parents,
-        )
-        write_atomically(Path(path), buffer.getvalue())
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Plan:
-        """A saved plan. Its numbers are taken as they are: `verify` says what they prove."""
-        name = Path(path).name
-        arrays = unpack(Path(path).read_bytes(), name, int(_MEMORY))
-        try:
-            words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
-            if words["version"] != _VERSION:
-                raise ParseError(f"a plan of version {words['version']}, not {_VERSION}", path=name)
-            lower, upper = words["bounds"]
-            return cls(
-                words["status"],
-                lower,
-                upper,
-                Controller(
-                    arrays["node_actions"].astype(np.int64),
-                    arrays["node_successors"].astype(np.int64),
-                    arrays["node_vectors"].astype(np.float64),
-                    upper,
-                    words["start"],
-                ),
-                LowerCertificate(
-                    lower, *(arrays[name] for name in ("points", "values", "basis", "weights", "parents"))
-                ),
-                tuple(Round(*row) for row in words["rounds"]),
-                tuple(words["states"]),
-                words["n_states"],
-                Units(*words["units"]),
-                tuple(words["actions"]),
-                words["fingerprint"],
-            )
-        except ParseError:
-            raise
-        except (KeyError, ValueError, TypeError, msgspec.DecodeError) as error:
-            raise ParseError(f"not a saved plan: {error!r}", path=name) from None
-
-    def __repr__(self) -> str:
-        kind = self.units.kind
-        return (
-            f"Plan({self.status}, {kind} in [{self.lower:.7g}, {self.upper:.7g}], gap {self.gap:.1e}, "
-            f"{len(self.controller)} nodes, {len(self.grid.points)} points)"
-        )
-
-
-_VERSION = 1
 
 
 def plan(
@@ -215,40 +59,81 @@ def plan(
         return time_limit is not None and time.monotonic() - begun >= time_limit
 
     bracket.grid.expired = bracket.search.expired = expired
+    attempts: list[Bracket | StartBracket] = []
 
     def stop() -> Status | None:
         if expired():
             return "time limit"
-        if max_work is not None and bracket.work >= max_work:
+        if max_work is not None and sum(attempt.work for attempt in attempts) >= max_work:
             return "work limit"
         return None
 
     try:
-        status = close(bracket, tolerance, stop, progress)
+        status = _close(attempts, bracket, tolerance, stop, expired, progress)
     except (KeyboardInterrupt, SystemError) as stopped:
         # Compiled code turns a Ctrl-C into a SystemError with the interrupt as its cause.
         if isinstance(stopped, SystemError) and not isinstance(stopped.__cause__, KeyboardInterrupt):
             raise
-        status = "closed" if bracket.gap <= tolerance else "interrupted"
+        status = "interrupted"
     if bracket.grid.best_certificate is None:
         bracket.grid.certify()
-    certificate, controller = bracket.grid.best_certificate, bracket.search.best
-    assert certificate is not None
-    assert controller is not None
+    grid, controller = _best(bracket, attempts)
+    lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
+    if upper - lower <= tolerance:
+        status = "closed"
     assert status in get_args(Status)
     return Plan(
         status=status,  # type: ignore[arg-type]
-        lower_cost=bracket.lower,
-        upper_cost=bracket.upper,
+        lower_cost=min(lower, upper),
+        upper_cost=upper,
         controller=controller,
-        grid=certificate,
-        rounds=tuple(bracket.rounds),
+        grid=grid,
+        rounds=tuple(r for attempt in attempts for r in attempt.rounds),
         states=dynamics.states,
         n_states=model.n_states,
         units=model.setting.units,
         actions=model.setting.actions,
         fingerprint=model.fingerprint,
     )
+
+
+def _close(
+    attempts: list[Bracket | StartBracket],
+    bracket: Bracket,
+    tolerance: float,
+    stop: Callable[[], str | None],
+    expired: Callable[[], bool],
+    progress: Callable[[Round], None] | None,
+) -> str:
+    """Bounds from any start, unless parts of the model are closed or those stall: then from its own start."""
+    apart = len(closed_classes(bracket.dynamics)) > 1
+    if not apart:
+        attempts.append(bracket)
+        status = close(bracket, tolerance, stop, progress)
+        if status != "stalled":
+            return status
+    from_start = StartBracket(bracket.dynamics, bracket.grid.most_points, None if apart else bracket)
+    from_start.expired = expired
+    attempts.append(from_start)
+    status = close(from_start, tolerance, stop, progress)
+    if not apart or status not in ("stalled", "memory limit"):
+        return status
+    attempts.append(bracket)
+    return close(bracket, tolerance, stop, progress)
+
+
+def _best(bracket: Bracket, attempts: list[Bracket | StartBracket]) -> tuple[LowerCertificate, Controller]:
+    """The certificates that prove most; from any start rather than from one, where they prove the same."""
+    grid, controller = bracket.grid.best_certificate, bracket.search.best
+    assert grid is not None
+    assert controller is not None
+    for attempt in attempts:
+        if isinstance(attempt, StartBracket):
+            if attempt.certificate is not None and attempt.certificate.bound > grid.bound + SLACK:
+                grid = attempt.certificate
+            if attempt.controller is not None and attempt.controller.bound < controller.bound - SLACK:
+                controller = attempt.controller
+    return grid, controller
 
 
 def _warmed(cold: Bracket, earlier: Plan, tolerance: float) -> Bracket:
@@ -289,6 +174,7 @@ def _compile() -> None:
     assert bracket.grid.best_certificate is not None
     Grid(tiny, 16).replay(bracket.grid.best_certificate)
     bracket.search.polish(Controller(*_one_node(tiny), 1.0, 0), tiny.starts, 1.0)
+    StartBracket(tiny, 16).round(1e-9)
 
 
 def _one_node(dynamics: Dynamics) -> tuple[Index, Index, Array]:
@@ -298,19 +184,4 @@ def _one_node(dynamics: Dynamics) -> tuple[Index, Index, Array]:
 
 def _most_points(dynamics: Dynamics) -> int:
     per_point = 2 * 20 * dynamics.n_actions * dynamics.n_observations * dynamics.n_states
-    return max(dynamics.n_states + 1, int(_MEMORY / per_point))
-
-
-def _highest(vectors: Array) -> float:
-    """max over beliefs of min_n α_n·b, a linear program."""
-    n, n_states = vectors.shape
-    result = linprog(
-        c=np.append(np.zeros(n_states), -1.0),
-        A_ub=np.column_stack([-vectors, np.ones(n)]),
-        b_ub=np.zeros(n),
-        A_eq=np.append(np.ones(n_states), 0.0)[None],
-        b_eq=[1.0],
-        bounds=[(0.0, 1.0)] * n_states + [(None, None)],
-        method="highs",
-    )
-    return float(-result.fun)
+    return max(dynamics.n_states + 1, int(MEMORY / per_point))

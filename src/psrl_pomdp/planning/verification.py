@@ -7,6 +7,7 @@ returned are bounds that it proves; a tampered one proves less, or is refused wh
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ from ..arrays import Array
 from ..errors import PSRLError
 from ..model import POMDP
 from .dynamics import Dynamics
-from .planner import Plan
+from .plans import Plan
+from .upper import Controller
+
+DUST = 1e-13  # weights below this are rounding
+INEXACT = 1e-12  # how far a belief may be from what makes it up
 
 
 class CertificateError(PSRLError, ValueError):
@@ -74,6 +79,10 @@ def check_certificate(plan: Plan, dynamics: Dynamics) -> None:
         "actions": (plan.controller.actions, (nodes,)),
         "parents": (plan.grid.parents, (n, 3)),
     }
+    if plan.grid.gains is not None:
+        wanted["gains"] = plan.grid.gains, (n,)
+    if plan.controller.gains is not None:
+        wanted["gains of nodes"] = plan.controller.gains, (nodes, n_states)
     for name, (array, shape) in wanted.items():
         if array.shape != shape or array.dtype.kind not in "if":
             raise CertificateError(f"{name} is {array.dtype} of shape {array.shape}, not {shape}")
@@ -96,37 +105,124 @@ def check_certificate(plan: Plan, dynamics: Dynamics) -> None:
 
 
 def proved_upper(plan: Plan, dynamics: Dynamics) -> float:
-    """max over nodes and states of C(s, a_n) + Σ M[a_n, o](s, s′) α_{σ(n, o)}(s′) − α_n(s)."""
+    """max over nodes and states of C(s, a_n) + Σ M[a_n, o](s, s′) α_{σ(n, o)}(s′) − α_n(s).
+
+    With gains: what that is above g_n(s) at most, on top of Σ b(s) g_n(s) for the best node at the start.
+    """
     controller = plan.controller
     vectors = controller.vectors - controller.vectors[0, 0]  # a constant proves nothing and costs digits
-    value = dynamics.cost[controller.actions]
+    excess = dynamics.cost[controller.actions] - vectors + _onward(controller, dynamics, vectors)
+    if controller.gains is None:
+        return float(excess.max()) + dynamics.rounding(vectors)
+    _check_gains_fall(controller, dynamics)
+    above = max(0.0, float((excess - controller.gains).max()) + dynamics.rounding(vectors))
+    at_start = (dynamics.starts @ controller.gains.T).min(axis=1)
+    return float(dynamics.start_weights @ at_start) + above
+
+
+def _onward(controller: Controller, dynamics: Dynamics, values: Array) -> Array:
+    """[N, S]: Σ M[a_n, o](s, s′) value_{σ(n, o)}(s′)."""
+    total = np.zeros_like(values)
     for o in range(dynamics.n_observations):
-        onward = dynamics.joint[controller.actions, o]  # [N, S, S']
-        value = value + np.einsum("nst,nt->ns", onward, vectors[controller.successors[:, o]])
-    return float((value - vectors).max()) + dynamics.rounding(vectors)
+        moves = dynamics.joint[controller.actions, o]  # [N, S, S']
+        total += np.einsum("nst,nt->ns", moves, values[controller.successors[:, o]])
+    return total
+
+
+def _check_gains_fall(controller: Controller, dynamics: Dynamics) -> None:
+    """g ≥ P g at every node and state: by comparison with all that can follow, or with a margin."""
+    gains = controller.gains
+    assert gains is not None
+    highest = np.full(gains.shape, -np.inf)
+    for o in range(dynamics.n_observations):
+        possible = dynamics.joint[controller.actions, o] > 0.0  # [N, S, S']
+        after = np.where(possible, gains[controller.successors[:, o]][:, None, :], -np.inf)
+        highest = np.maximum(highest, after.max(axis=2))
+    falls = gains - _onward(controller, dynamics, gains) >= _margin(dynamics, gains)
+    if not ((highest <= gains) | falls).all():
+        node, state = np.argwhere((highest > gains) & ~falls)[0]
+        raise CertificateError(f"the gain of node {node} and state {state} is below what follows it")
 
 
 def proved_lower(plan: Plan, dynamics: Dynamics) -> float:
-    """min over points and actions of c(g, a) + Σ_o P(o | g, a) h̃(τ(g, a, o)) − h."""
-    points, h = plan.grid.points, plan.grid.values - plan.grid.values[0]
-    lowest = np.inf
+    """min over points and actions of c(g, a) + Σ_o P(o | g, a) h̃(τ(g, a, o)) − h.
+
+    With gains: what that is below g_i at most, taken from the gain of the start.
+    """
+    grid = plan.grid
+    points, h = grid.points, grid.values - grid.values[0]
+    gains = np.zeros(len(h)) if grid.gains is None else grid.gains
+    lowest, inexact = np.inf, 0.0
     for a in range(dynamics.n_actions):
-        value = points @ dynamics.cost[a]
+        value, gain, least = points @ dynamics.cost[a], np.zeros(len(h)), np.full(len(h), np.inf)
         for o in range(dynamics.n_observations):
             after = points @ dynamics.joint[a, o]  # P(o | g, a) τ(g, a, o)
             chance = after.sum(axis=1)
             comes = chance > 1e-300
             tau = after[comes] / chance[comes, None]
-            basis, weights = plan.grid.basis[comes, a, o], plan.grid.weights[comes, a, o]
-            value[comes] += chance[comes] * _repaired(points, h, tau, basis, weights)
+            basis = grid.basis[comes, a, o]
+            kept, rest = _repaired(points, tau, basis, grid.weights[comes, a, o])
+            value[comes] += chance[comes] * _mean(kept, h[basis], rest, h)
+            if grid.gains is not None:
+                gain[comes] += chance[comes] * _mean(kept, gains[basis], rest, gains)
+                swept, worst = _least(points, gains, tau, basis, kept, rest)
+                least[comes] = np.minimum(least[comes], swept)
+                inexact = max(inexact, worst)
+                if worst > INEXACT:
+                    raise CertificateError(f"a belief is {worst:g} away from what makes it up")
         if np.isnan(value).any():
             raise CertificateError("the certificate makes no numbers")
-        lowest = min(lowest, float((value - h).min()))
-    return lowest - dynamics.rounding(h)
+        rises = gain - gains >= _margin(dynamics, gains)
+        if grid.gains is not None and not ((least >= gains) | rises).all():
+            point = int(np.flatnonzero((least < gains) & ~rises)[0])
+            raise CertificateError(f"the gain of point {point} is above what follows action {a}")
+        lowest = min(lowest, float((value - h - gains).min()))
+    lowest -= dynamics.rounding(h)
+    return lowest if grid.gains is None else _gain_of_start(points, gains, dynamics) + min(0.0, lowest)
 
 
-def _repaired(points: Array, h: Array, tau: Array, basis: npt.NDArray[np.int32], weights: Array) -> Array:
-    """Σ γ h for weights trimmed until Σ γ g ≤ τ in every coordinate, with the rest on the vertices."""
+def _margin(dynamics: Dynamics, gains: Array) -> float:
+    """What rounding may do to a mean of gains."""
+    terms = dynamics.n_states * dynamics.n_observations + dynamics.n_states + 10
+    return float(np.ptp(gains)) * terms * sys.float_info.epsilon
+
+
+def _mean(kept: Array, at_basis: Array, rest: Array, values: Array) -> Array:
+    """Σ γ h over the basis and the vertices; -inf where there is no such γ."""
+    total = (kept * at_basis).sum(axis=1) + np.maximum(rest, 0.0) @ values[: rest.shape[1]]
+    return np.where((rest < -1e-15).any(axis=1), -np.inf, total)
+
+
+def _least(
+    points: Array, gains: Array, tau: Array, basis: npt.NDArray[np.int32], kept: Array, rest: Array
+) -> tuple[Array, float]:
+    """The least gain among the points that make up each belief, and how far these are from it at most.
+
+    Weights that are rounding do not count: beliefs are known to within rounding only.
+    """
+    on_points, on_vertices = np.where(kept > DUST, kept, 0.0), np.where(rest > DUST, rest, 0.0)
+    made = np.einsum("mk,mks->ms", on_points, points[basis]) + on_vertices
+    least = np.minimum(
+        np.where(on_points > 0.0, gains[basis], np.inf).min(axis=1),
+        np.where(on_vertices > 0.0, gains[: tau.shape[1]], np.inf).min(axis=1),
+    )
+    return least, float(np.abs(made - tau).sum(axis=1).max(initial=0.0))
+
+
+def _gain_of_start(points: Array, gains: Array, dynamics: Dynamics) -> float:
+    """Σ over first readings of the gain of the point at the belief after it."""
+    total = 0.0
+    for weight, start in zip(dynamics.start_weights, dynamics.starts, strict=True):
+        distance = np.abs(points - start).sum(axis=1)
+        nearest = int(distance.argmin())
+        if distance[nearest] > INEXACT:
+            raise CertificateError("the start is not among the points of the grid")
+        total += float(weight * gains[nearest])
+    return total
+
+
+def _repaired(points: Array, tau: Array, basis: npt.NDArray[np.int32], weights: Array) -> tuple[Array, Array]:
+    """Weights trimmed until Σ γ g ≤ τ in every coordinate, and the rest of τ, for the vertices."""
     kept = np.where(weights > 0.0, weights, 0.0)
     columns = points[basis]  # [m, K, S]
     made = np.einsum("mk,mks->ms", kept, columns)
@@ -144,6 +240,4 @@ def _repaired(points: Array, h: Array, tau: Array, basis: npt.NDArray[np.int32],
             cut = np.where(largest > 0.0, np.minimum(wanted, kept[rows, most]), 0.0)
             kept[rows, most] -= cut
             made -= cut[:, None] * columns[rows, most]
-    rest = tau - made
-    value = (kept * h[basis]).sum(axis=1) + np.maximum(rest, 0.0) @ h[:n_states]
-    return np.where((rest < -1e-15).any(axis=1), -np.inf, value)
+    return kept, tau - made

@@ -51,7 +51,8 @@ def need_matplotlib() -> None:
 
 
 def plan_figure(plan: Plan, model: POMDP) -> Figure:
-    """The bounds over work; beside them the policy for two and three states, else the gap."""
+    """The bounds over work; beside them the policy for two and three states where beliefs tell it, else the
+    gap."""
     need_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -61,7 +62,9 @@ def plan_figure(plan: Plan, model: POMDP) -> Figure:
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     _draw_bounds(left, plan)
-    if len(plan.states) == 2:
+    if plan.controller.gains is not None:
+        _draw_gap(right, plan)
+    elif len(plan.states) == 2:
         _draw_intervals(right, plan, model)
     elif len(plan.states) == 3:
         _draw_triangle(right, plan, model)

@@ -7,6 +7,8 @@ depends on how many states the start can reach:
 - three: b is a point of a triangle; the share of it on which each action is played, and what is done at
   the corners and in the middle;
 - more: the controller that proves the bound, node by node. It is a policy of its own, which needs no beliefs.
+
+Where the plan depends on the start, the controller is the policy, however many states there are.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ def describe(plan: Plan, model: POMDP) -> dict[str, Any]:
     always = _the_only_action(plan, model)
     if always is not None:
         return always
+    if plan.controller.gains is not None:
+        return _by_nodes(plan, model)
     if len(plan.states) == 2:
         return _by_intervals(plan, model)
     if len(plan.states) == 3:
@@ -80,7 +84,7 @@ def _the_only_action(plan: Plan, model: POMDP) -> dict[str, Any] | None:
     """Where there is nothing to choose, or the plan never chooses."""
     controller = plan.controller
     played = np.unique(controller.actions)
-    if len(plan.states) == 1:
+    if len(plan.states) == 1 and controller.gains is None:
         played = controller.actions[[int(controller.vectors[:, 0].argmin())]]
         reason = "there is one state only"
     elif model.n_actions == 1:

@@ -1,0 +1,270 @@
+"""`Plan`: what planning found, how to play it, and how to keep it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linprog
+
+from ..arrays import Array
+from ..errors import InvalidModelError, ParseError, StartDependentError
+from ..files.archives import unpack
+from ..files.atomic import write_atomically
+from ..model import Units
+from .loop import Round
+from .lower import LowerCertificate
+from .upper import Controller
+
+Status = Literal["closed", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
+
+MEMORY = 1.5e9  # bytes that the grid may take, its certificate included
+_VERSION = 1
+_SAME = 1e-9  # gains this near are equal for choosing a node
+
+
+@dataclass
+class ControllerRun:
+    """A controller at work: `action` is what it does now, `read` tells it what came of that."""
+
+    controller: Controller
+    node: int
+
+    @property
+    def action(self) -> int:
+        return int(self.controller.actions[self.node])
+
+    def read(self, observation: int) -> None:
+        self.node = int(self.controller.successors[self.node, observation])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Certified bounds on the optimal long-run average, and a policy that attains the worse one.
+
+    `lower` ≤ `upper` are in the user's own numbers: costs, or rewards. `lower_cost` and `upper_cost` are the
+    same interval as scaled costs, with `lower_cost` proved by `grid` and `upper_cost` by `controller`.
+
+    Where the bounds are the same from any start, `action(belief)` is the policy that attains the worse one.
+    Where the model has parts that nobody can leave, they are about its own start, `bounds(belief)` has those
+    for others, and what attains them is the controller itself: `follow(belief)`.
+    """
+
+    status: Status
+    lower_cost: float
+    upper_cost: float
+    controller: Controller
+    grid: LowerCertificate
+    rounds: tuple[Round, ...]
+    states: tuple[int, ...]  # those that the start can reach: the columns of vectors and points
+    n_states: int  # of the model
+    units: Units
+    actions: tuple[str, ...]
+    fingerprint: str  # of the model that was planned for
+
+    @property
+    def lower(self) -> float:
+        return min(self._own)
+
+    @property
+    def upper(self) -> float:
+        return max(self._own)
+
+    @property
+    def _own(self) -> tuple[float, float]:
+        low, high = self.units.from_scaled([self.lower_cost, self.upper_cost]).tolist()
+        return low, high
+
+    @property
+    def gap(self) -> float:
+        """Of the scaled costs."""
+        return self.upper_cost - self.lower_cost
+
+    @property
+    def depends_on_start(self) -> bool:
+        """Whether the bounds are about the model's start alone."""
+        return self.controller.gains is not None or self.grid.gains is not None
+
+    def bounds(self, belief: npt.ArrayLike) -> tuple[float, float]:
+        """The interval for runs that start at this belief, in the user's numbers.
+
+        The same as `lower` and `upper` unless the plan `depends_on_start`.
+        """
+        kept = self._kept(belief)
+        lower, upper = self.lower_cost, self.upper_cost
+        if self.grid.gains is not None:
+            lower = max(0.0, _interpolated(self.grid.points, self.grid.gains, kept))
+        if self.controller.gains is not None:
+            upper = min(1.0, float((self.controller.gains @ kept).min()))
+        low, high = sorted(self.units.from_scaled([min(lower, upper), upper]).tolist())
+        return low, high
+
+    def action(self, belief: npt.ArrayLike) -> int:
+        """What to do at a belief over the model's states: the action of the vector that attains min α·b.
+
+        Played from any start, this costs at most `upper_cost` on average. Raises `StartDependentError` where
+        that is not so, and only `follow` keeps what `upper_cost` promises.
+        """
+        if self.controller.gains is not None:
+            raise StartDependentError(
+                "what this model costs depends on where it starts, and the bound is for a controller that "
+                "remembers more than the belief: run it with plan.follow(belief)"
+            )
+        return int(self.controller.actions[self._node(belief)])
+
+    def follow(self, belief: npt.ArrayLike) -> ControllerRun:
+        """The controller at work from a belief, in the node that is best there.
+
+        It costs at most the upper end of `bounds(belief)` on average.
+        """
+        return ControllerRun(self.controller, self._node(belief))
+
+    def value(self, belief: npt.ArrayLike) -> float:
+        """The relative cost of standing at a belief, min α·b, in the user's scale; its least is 0.
+
+        Where the plan depends on the start, that of the node with the least gain there.
+        """
+        worth = self.controller.vectors[self._node(belief)] @ self._kept(belief)
+        return float(self.units.difference(worth - self.controller.vectors.min()))
+
+    def _node(self, belief: npt.ArrayLike) -> int:
+        kept, gains = self._kept(belief), self.controller.gains
+        worth = self.controller.vectors @ kept
+        if gains is not None:
+            long_run = gains @ kept
+            worth = np.where(long_run <= long_run.min() + _SAME, worth, np.inf)
+        return int(worth.argmin())
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Scaled spans of the two functions that prove the bounds.
+
+        Both approach the paper's sp(θ) as the gap closes: a bracket of it in practice, not by proof. Not
+        numbers where the plan depends on the start: the optimality equation, and with it sp(θ), fails there.
+        """
+        if self.depends_on_start:
+            return float("nan"), float("nan")
+        low = float(np.ptp(self.grid.values))
+        high = _highest(self.controller.vectors) - float(self.controller.vectors.min())
+        return min(low, high), max(low, high)
+
+    def _kept(self, belief: npt.ArrayLike) -> Array:
+        given = np.asarray(belief, dtype=np.float64)
+        if given.shape != (self.n_states,):
+            raise InvalidModelError(f"belief has shape {given.shape}; {self.n_states} states make it one")
+        kept = given[list(self.states)]
+        if abs(kept.sum() - 1.0) > 1e-6 or (kept < 0).any():
+            raise InvalidModelError("belief is no distribution over the states that the start can reach")
+        return kept
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan and its certificates to a `.npz` file, without pickles."""
+        words = msgspec.json.encode(
+            {
+                "version": _VERSION,
+                "status": self.status,
+                "bounds": [self.lower_cost, self.upper_cost],
+                "start": self.controller.start,
+                "states": list(self.states),
+                "n_states": self.n_states,
+                "units": [self.units.low, self.units.high, self.units.kind, self.units.name],
+                "actions": list(self.actions),
+                "fingerprint": self.fingerprint,
+                "rounds": [[getattr(r, name) for name in Round.__dataclass_fields__] for r in self.rounds],
+            }
+        )
+        arrays: dict[str, Any] = {
+            "words": np.frombuffer(words, np.uint8),
+            "node_actions": self.controller.actions,
+            "node_successors": self.controller.successors,
+            "node_vectors": self.controller.vectors,
+            "node_gains": self.controller.gains,
+            "points": self.grid.points,
+            "values": self.grid.values,
+            "basis": self.grid.basis,
+            "weights": self.grid.weights,
+            "parents": self.grid.parents,
+            "gains": self.grid.gains,
+        }
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **{name: array for name, array in arrays.items() if array is not None})
+        write_atomically(Path(path), buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Plan:
+        """A saved plan. Its numbers are taken as they are: `verify` says what they prove."""
+        name = Path(path).name
+        arrays = unpack(Path(path).read_bytes(), name, int(MEMORY))
+        try:
+            words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
+            if words["version"] != _VERSION:
+                raise ParseError(f"a plan of version {words['version']}, not {_VERSION}", path=name)
+            lower, upper = words["bounds"]
+            return cls(
+                words["status"],
+                lower,
+                upper,
+                Controller(
+                    arrays["node_actions"].astype(np.int64),
+                    arrays["node_successors"].astype(np.int64),
+                    arrays["node_vectors"].astype(np.float64),
+                    upper,
+                    words["start"],
+                    arrays.get("node_gains"),
+                ),
+                LowerCertificate(
+                    lower,
+                    arrays["points"],
+                    arrays["values"],
+                    arrays["basis"],
+                    arrays["weights"],
+                    arrays["parents"],
+                    arrays.get("gains"),
+                ),
+                tuple(Round(*row) for row in words["rounds"]),
+                tuple(words["states"]),
+                words["n_states"],
+                Units(*words["units"]),
+                tuple(words["actions"]),
+                words["fingerprint"],
+            )
+        except ParseError:
+            raise
+        except (KeyError, ValueError, TypeError, msgspec.DecodeError) as error:
+            raise ParseError(f"not a saved plan: {error!r}", path=name) from None
+
+    def __repr__(self) -> str:
+        kind = self.units.kind
+        return (
+            f"Plan({self.status}, {kind} in [{self.lower:.7g}, {self.upper:.7g}], gap {self.gap:.1e}, "
+            f"{len(self.controller)} nodes, {len(self.grid.points)} points)"
+        )
+
+
+def _interpolated(points: Array, gains: Array, belief: Array) -> float:
+    """The most that a convex combination of points proves at a belief, paid down for rounding."""
+    result = linprog(-gains, A_eq=points.T, b_eq=belief, bounds=(0.0, None), method="highs")
+    weights = np.maximum(result.x, 0.0)
+    off = float(np.abs(weights @ points - belief).sum())
+    return float(weights @ gains) - off * (1.0 + float(np.abs(gains).max()))
+
+
+def _highest(vectors: Array) -> float:
+    """max over beliefs of min_n α_n·b, a linear program."""
+    n, n_states = vectors.shape
+    result = linprog(
+        c=np.append(np.zeros(n_states), -1.0),
+        A_ub=np.column_stack([-vectors, np.ones(n)]),
+        b_ub=np.zeros(n),
+        A_eq=np.append(np.ones(n_states), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0.0, 1.0)] * n_states + [(None, None)],
+        method="highs",
+    )
+    return float(-result.fun)

@@ -1,0 +1,52 @@
+"""Interpolations as probabilities: what is left of the weights after repair, exact zeros where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .interpolation import repaired_value
+
+DUST = 1e-13  # weights below this are rounding
+
+
+@njit(cache=True, nogil=True)
+def supports(points, n, reach, tau, basis, weights, kept, rest):
+    """Weights on the basis and on the vertices that make up each next belief, dust swept away.
+
+    Fills `kept` and `rest` [n, A, O, S], which add up to one together, and returns the largest distance
+    |Σ γ g − τ|₁ that the sweeping has left.
+    """
+    n_actions, n_observations, n_states = tau.shape[1:]
+    nothing = np.zeros(points.shape[1])
+    made, left = np.empty(n_states), np.empty(n_states)
+    worst = 0.0
+    for i in range(n):
+        for a in range(n_actions):
+            for o in range(n_observations):
+                kept[i, a, o] = 0.0
+                rest[i, a, o] = 0.0
+                if reach[i, a, o] <= 0.0:
+                    continue
+                here = tau[i, a, o]
+                if repaired_value(points, nothing, here, basis[i, a, o], weights[i, a, o], made, left) < 0.0:
+                    left[:] = 0.0
+                    made[:] = 0.0
+                total = 0.0
+                for k in range(n_states):
+                    if left[k] > DUST:
+                        kept[i, a, o, k] = left[k]
+                        total += left[k]
+                    if here[k] - made[k] > DUST:
+                        rest[i, a, o, k] = here[k] - made[k]
+                        total += here[k] - made[k]
+                kept[i, a, o] /= total
+                rest[i, a, o] /= total
+                distance = 0.0
+                for s in range(n_states):
+                    missing = here[s] - rest[i, a, o, s]
+                    for k in range(n_states):
+                        missing -= kept[i, a, o, k] * points[s, basis[i, a, o, k]]
+                    distance += abs(missing)
+                worst = max(worst, distance)
+    return worst
