@@ -33,8 +33,7 @@ from psrl_pomdp import (
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
-from psrl_pomdp.planning.grid_steps import scratch
-from psrl_pomdp.planning.interpolation import interpolate, repaired_value
+from psrl_pomdp.planning.interpolation import interpolate, repaired_value, scratch
 from psrl_pomdp.planning.lower import Grid
 from psrl_pomdp.planning.upper import ControllerSearch
 from psrl_pomdp.planning.verification import _mean, _repaired

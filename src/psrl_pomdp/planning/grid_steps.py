@@ -16,15 +16,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .interpolation import interpolate, repaired_value
+from .interpolation import LIST, interpolate_among, repaired_value, scratch
 
 _NEVER = 1e-300  # readings less likely than this are left out
-
-
-@njit(cache=True, nogil=True)
-def scratch(n, n_states):
-    """Room for `interpolate`."""
-    return np.empty(n), np.empty((n_states, 2 * n_states)), np.empty((n_states, n_states)), np.empty(n)
 
 
 @njit(cache=True, nogil=True)
@@ -64,38 +58,50 @@ def geometry(joint, state_cost, points, first, n, reach, tau, cost):
 
 
 @njit(cache=True, nogil=True)
-def weigh_new(points, h, first, n, reach, tau, basis, weights, cost):
+def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
+    """The plainest interpolation for every action at point i, and what each action is worth by it."""
+    n_actions, n_observations, n_states = tau.shape[1:]
+    for a in range(n_actions):
+        values[a] = cost[i, a]
+        for o in range(n_observations):
+            for s in range(n_states):
+                basis[i, a, o, s] = s
+                weights[i, a, o, s] = tau[i, a, o, s] if reach[i, a, o] > 0.0 else 0.0
+                values[a] += reach[i, a, o] * weights[i, a, o, s] * h[s]
+
+
+@njit(cache=True, nogil=True)
+def weigh_new(points, h, first, n, reach, tau, basis, weights, cost, known):
     """Interpolations for the points first..n-1: by the vertices, and better ones for actions that may win.
 
-    A better interpolation only raises an action's value, so that one whose value by the vertices already
-    loses cannot win and is left as it is.
+    A better interpolation only raises an action's value, so that one whose value already loses cannot win
+    and is left as it is. known[i − first, a, o, k] has bases that were found for actions that may win, or -1.
     """
     n_actions, n_observations, n_states = tau.shape[1:]
-    reduced, table, inverse, barred = scratch(n, n_states)
-    by_vertices = np.empty(n_actions)
+    room = scratch(n, n_states)
+    values = np.empty(n_actions)
     work = 0.0
     for i in range(first, n):
-        for a in range(n_actions):
-            by_vertices[a] = cost[i, a]
-            for o in range(n_observations):
-                for s in range(n_states):
-                    basis[i, a, o, s] = s
-                    weights[i, a, o, s] = tau[i, a, o, s] if reach[i, a, o] > 0.0 else 0.0
-                    by_vertices[a] += reach[i, a, o] * weights[i, a, o, s] * h[s]
+        _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
         best = 1e300
-        for a in np.argsort(by_vertices):
-            if by_vertices[a] >= best:
-                break
-            value = cost[i, a]
+        start = known[i - first]
+        for a in np.argsort(values - 1e6 * (start[:, 0, 0] >= 0)):
+            warm = start[a, 0, 0] >= 0
             for o in range(n_observations):
+                if values[a] >= best:
+                    break
                 if reach[i, a, o] > 0.0:
-                    inner, spent = interpolate(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], False,
-                        reduced, table, inverse, barred,
-                    )  # fmt: skip
-                    value += reach[i, a, o] * inner
+                    before = 0.0
+                    for s in range(n_states):
+                        before += tau[i, a, o, s] * h[s]
+                    if warm:
+                        basis[i, a, o] = start[a, o]
+                    inner, spent = interpolate_among(
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], warm, 0, room
+                    )
+                    values[a] += reach[i, a, o] * (inner - before)
                     work += spent
-            best = min(best, value)
+            best = min(best, values[a])
     return work
 
 
@@ -103,16 +109,15 @@ def weigh_new(points, h, first, n, reach, tau, basis, weights, cost):
 def weigh_from(points, h, n, reach, tau, basis, weights):
     """Interpolations for all points and actions from the bases that are there; the work."""
     n_actions, n_observations, n_states = tau.shape[1:]
-    reduced, table, inverse, barred = scratch(n, n_states)
+    room = scratch(n, n_states)
     work = 0.0
     for i in range(n):
         for a in range(n_actions):
             for o in range(n_observations):
                 if reach[i, a, o] > 0.0:
-                    _, spent = interpolate(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], True,
-                        reduced, table, inverse, barred,
-                    )  # fmt: skip
+                    _, spent = interpolate_among(
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], True, 0, room
+                    )
                     work += spent
     return work
 
@@ -124,7 +129,7 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen):
     Returns the most that an interpolated value rose by, and the work.
     """
     n_actions, n_observations, n_states = tau.shape[1:]
-    reduced, table, inverse, barred = scratch(n, n_states)
+    room = scratch(n, n_states)
     old_basis, old_weights = np.empty(n_states, np.int32), np.empty(n_states)
     work, raised = 0.0, 0.0
     for i in range(n):
@@ -139,10 +144,9 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen):
                     for k in range(n_states):
                         old_basis[k], old_weights[k] = basis[i, a, o, k], weights[i, a, o, k]
                         before += old_weights[k] * h[old_basis[k]]
-                    after, spent = interpolate(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], True,
-                        reduced, table, inverse, barred,
-                    )  # fmt: skip
+                    after, spent = interpolate_among(
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], True, 0, room
+                    )
                     work += spent
                     if after >= before:
                         raised = max(raised, after - before)
@@ -241,83 +245,131 @@ def certified_residual(points, n, reach, tau, basis, weights, cost, h):
 
 
 @njit(cache=True, nogil=True)
-def lookahead(joint, state_cost, points, h, n, belief, chances, beliefs, room):
-    """min_a {c(b, a) + Σ P h̃(τ)} at any belief: its value, the action, h̃(b), and the work.
+def _list_columns(a, o, basis, weights, own_basis, own_weights, seen, mark, short):
+    """The points that make up what follows from the points that make up a belief: how many."""
+    count = 0
+    for k in range(len(own_basis)):
+        if own_weights[k] > 0.0:
+            i = own_basis[k]
+            for q in range(len(own_basis)):
+                j = basis[i, a, o, q]
+                if weights[i, a, o, q] > 0.0 and seen[j] != mark and count < LIST:
+                    seen[j] = mark
+                    short[count] = j
+                    count += 1
+    return count
 
-    `chances` and `beliefs` are left as they are after the best action.
+
+@njit(cache=True, nogil=True)
+def lookahead(
+    joint, state_cost, grid, n, belief, own_basis, own_weights, chances, beliefs, bases, seen, room
+):
+    """min_a {c(b, a) + Σ P h̃(τ)} at a belief b = Σ γ_k g_k: its value, the action, and the work.
+
+    Σ γ_k q(g_k, a) is a floor for the value of an action, so that one whose floor is above the best is not
+    looked at. `chances`, `beliefs` and `bases`, with -1 for actions not looked at, are left for all actions.
     """
     n_actions, n_states = state_cost.shape
     n_observations = joint.shape[1]
-    reduced, table, inverse, barred = room
-    basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
-    all_chances = np.empty((n_actions, n_observations))
-    all_beliefs = np.empty((n_actions, n_observations, n_states))
-    here, work = interpolate(points, h, n, belief, basis, weights, False, reduced, table, inverse, barred)
-    rough, costs = np.empty(n_actions), np.zeros(n_actions)
-    for a in range(n_actions):
-        for s in range(n_states):
-            costs[a] += belief[s] * state_cost[a, s]
-        next_beliefs(joint, belief, a, all_chances[a], all_beliefs[a])
-        rough[a] = costs[a]
-        for o in range(n_observations):
-            if all_chances[a, o] > 0.0:
-                for s in range(n_states):
-                    rough[a] += all_chances[a, o] * all_beliefs[a, o, s] * h[s]
-    best, action = 1e300, 0
-    for a in np.argsort(rough):
-        if rough[a] >= best:
+    points, h, q, basis, weights = grid
+    floor = np.zeros(n_actions)
+    for k in range(n_states):
+        if own_weights[k] > 0.0:
+            for a in range(n_actions):
+                floor[a] += own_weights[k] * q[own_basis[k], a]
+    bases[:] = -1
+    best, action, work = 1e300, 0, 0.0
+    found = np.empty(n_states)
+    for a in np.argsort(floor):
+        if floor[a] >= best:
             break
-        value = costs[a]
+        value = 0.0
+        for s in range(n_states):
+            value += belief[s] * state_cost[a, s]
+        next_beliefs(joint, belief, a, chances[a], beliefs[a])
+        bases[a] = 0
         for o in range(n_observations):
-            if all_chances[a, o] > 0.0:
-                inner, spent = interpolate(
-                    points, h, n, all_beliefs[a, o], basis, weights, False, reduced, table, inverse, barred
+            if chances[a, o] > 0.0:
+                seen[n] += 1
+                count = _list_columns(a, o, basis, weights, own_basis, own_weights, seen, seen[n], room[4])
+                inner, spent = interpolate_among(
+                    points, h, n, beliefs[a, o], bases[a, o], found, False, count, room
                 )
-                value += all_chances[a, o] * inner
+                value += chances[a, o] * inner
                 work += spent
         if value < best:
             best, action = value, a
-    chances[:] = all_chances[action]
-    beliefs[:] = all_beliefs[action]
-    return best, action, here, work
+    return best, action, work
 
 
 @njit(cache=True, nogil=True)
-def residuals(joint, state_cost, points, h, n, candidates, gain):
-    """How much a point at each candidate belief would lift h there: [T h̃ − gain − h̃](b)."""
-    n_observations, n_states = joint.shape[1], state_cost.shape[1]
-    room = scratch(n, n_states)
-    chances, beliefs = np.empty(n_observations), np.empty((n_observations, n_states))
+def residuals(joint, state_cost, grid, n, candidates, whence, here, gain):
+    """How much a point at each candidate belief would lift h there: [T h̃ − gain − h̃](b).
+
+    Candidates follow from points: whence[c] is a point, an action and a reading, and here[c] is h̃. Also the
+    bases that were found on the way, and the work.
+    """
+    n_actions, n_observations, n_states = joint.shape[:3]
+    basis, weights = grid[3], grid[4]
+    room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
+    chances, beliefs = np.empty((n_actions, n_observations)), np.empty((n_actions, n_observations, n_states))
     out = np.empty(len(candidates))
+    bases = np.empty((len(candidates), n_actions, n_observations, n_states), np.int32)
     work = 0.0
-    for i in range(len(candidates)):
-        best, _, here, spent = lookahead(
-            joint, state_cost, points, h, n, candidates[i], chances, beliefs, room
-        )
-        out[i] = best - gain - here
+    for c in range(len(candidates)):
+        i, a, o = whence[c]
+        best, _, spent = lookahead(
+            joint, state_cost, grid, n, candidates[c], basis[i, a, o], weights[i, a, o],
+            chances, beliefs, bases[c], seen, room,
+        )  # fmt: skip
+        out[c] = best - gain - here[c]
         work += spent
-    return out, work
+    return out, bases, work
 
 
 @njit(cache=True, nogil=True)
-def wander(joint, state_cost, points, h, n, belief, uniforms, gain):
-    """Beliefs along a trajectory of the policy that is greedy for h̃, and what a point would lift there."""
-    n_observations, n_states = joint.shape[1], state_cost.shape[1]
-    room = scratch(n, n_states)
-    chances, beliefs = np.empty(n_observations), np.empty((n_observations, n_states))
-    visited, lift = np.empty((len(uniforms), n_states)), np.empty(len(uniforms))
+def wander(joint, state_cost, grid, n, belief, uniforms, gain):
+    """Beliefs along a trajectory of the policy that is greedy for h̃, what a point would lift there, h̃ there,
+    the bases found, where it ended, and the work."""
+    n_actions, n_observations, n_states = joint.shape[:3]
+    points, h = grid[0], grid[1]
+    room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
+    chances, beliefs = np.empty((n_actions, n_observations)), np.empty((n_actions, n_observations, n_states))
+    visited, lift, inner = (
+        np.empty((len(uniforms), n_states)),
+        np.empty(len(uniforms)),
+        np.empty(len(uniforms)),
+    )
+    bases = np.empty((len(uniforms), n_actions, n_observations, n_states), np.int32)
+    own_basis, own_weights = np.zeros(n_states, np.int32), np.zeros(n_states)
     belief = belief.copy()
-    work = 0.0
+    work, warm = 0.0, False
     for step in range(len(uniforms)):
         visited[step] = belief
-        best, _, here, spent = lookahead(joint, state_cost, points, h, n, belief, chances, beliefs, room)
-        lift[step] = best - gain - here
-        work += spent
-        o, passed = 0, chances[0]
+        inner[step], first = interpolate_among(points, h, n, belief, own_basis, own_weights, warm, 0, room)
+        best, a, spent = lookahead(
+            joint,
+            state_cost,
+            grid,
+            n,
+            belief,
+            own_basis,
+            own_weights,
+            chances,
+            beliefs,
+            bases[step],
+            seen,
+            room,
+        )
+        lift[step] = best - gain - inner[step]
+        work += first + spent
+        o, passed = 0, chances[a, 0]
         while uniforms[step] > passed and o < n_observations - 1:
             o += 1
-            passed += chances[o]
-        while chances[o] <= 0.0:
+            passed += chances[a, o]
+        while chances[a, o] <= 0.0:
             o -= 1
-        belief[:] = beliefs[o]
-    return visited, lift, belief, work
+        belief[:] = beliefs[a, o]
+        own_basis[:] = bases[step, a, o]
+        warm = True
+    return visited, lift, inner, bases, belief, work

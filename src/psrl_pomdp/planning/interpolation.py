@@ -11,7 +11,8 @@ is missing is put on the vertices. Only repaired values enter a certificate.
 
 A primal simplex from the vertices, or from the basis of the last time, restricted to the states of τ and
 to the points inside that face; one full pass over the points collects a short list, and the next pivots
-come from the list.
+come from the list. A basis of the last time is mostly still the best: it is factorised, which tells as much,
+and inverted only where it is not.
 """
 
 from __future__ import annotations
@@ -22,20 +23,29 @@ from numba import njit
 _FACE = 1e-10  # coordinates of τ below this are left to the vertices
 _PIVOT = 1e-9
 _PRICE = 1e-11
-_LIST = 96  # columns that one full pricing collects
+LIST = 96  # columns that one full pricing collects
 _REFACTOR = 30  # pivots between fresh inverses
 _MOST_PIVOTS = 400
+_FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 
 @njit(cache=True, nogil=True)
-def _factorise(points, basis, rows, m, tau, table, inverse, x):
-    """The basis inverse by Gauss-Jordan, and x = B⁻¹ τ; False where singular, infeasible or inexact."""
-    for k in range(m):
-        for r in range(m):
+def scratch(n, n_states):
+    """Room for `interpolate`: prices and bars of the points, matrices, the short list, and lines of S."""
+    reduced, barred = np.empty(n), np.empty(n)
+    table, inverse = np.empty((n_states, n_states)), np.empty((n_states, n_states))
+    short, listed = np.empty(LIST, np.int64), np.empty((n_states + 2, LIST))
+    lines, numbers = np.empty((5, max(n_states, 3))), np.empty((4, n_states), np.int64)
+    return reduced, barred, table, inverse, short, listed, lines, numbers
+
+
+@njit(cache=True, nogil=True)
+def _factorise(points, basis, rows, m, table, order):
+    """The basis as P L U, in place, with row exchanges in `order`; False where it is singular."""
+    for r in range(m):
+        order[r] = r
+        for k in range(m):
             table[r, k] = points[rows[r], basis[k]]
-            table[r, m + k] = 0.0
-    for k in range(m):
-        table[k, m + k] = 1.0
     for c in range(m):
         pivot = c
         for r in range(c + 1, m):
@@ -44,51 +54,131 @@ def _factorise(points, basis, rows, m, tau, table, inverse, x):
         if abs(table[pivot, c]) < 1e-12:
             return False
         if pivot != c:
-            for q in range(2 * m):
-                swap = table[c, q]
-                table[c, q] = table[pivot, q]
-                table[pivot, q] = swap
+            for q in range(m):
+                table[c, q], table[pivot, q] = table[pivot, q], table[c, q]
+            order[c], order[pivot] = order[pivot], order[c]
         scale = 1.0 / table[c, c]
-        for q in range(c, 2 * m):
-            table[c, q] *= scale
-        for r in range(m):
-            factor = table[r, c]
-            if r != c and factor != 0.0:
-                for q in range(c, 2 * m):
+        for r in range(c + 1, m):
+            if table[r, c] != 0.0:
+                factor = table[r, c] * scale
+                table[r, c] = factor
+                for q in range(c + 1, m):
                     table[r, q] -= factor * table[c, q]
-    for k in range(m):
-        total = 0.0
-        for r in range(m):
-            inverse[k, r] = table[k, m + r]
-            total += table[k, m + r] * tau[rows[r]]
-        x[k] = total
-        if total < -1e-11:
-            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _solve(table, order, m, right, out):
+    """out = B⁻¹ right."""
     for r in range(m):
-        residual = tau[rows[r]]
+        total = right[order[r]]
+        for k in range(r):
+            total -= table[r, k] * out[k]
+        out[r] = total
+    for r in range(m - 1, -1, -1):
+        total = out[r]
+        for k in range(r + 1, m):
+            total -= table[r, k] * out[k]
+        out[r] = total / table[r, r]
+
+
+@njit(cache=True, nogil=True)
+def _solve_transposed(table, order, m, right, out, line):
+    """out = B⁻ᵀ right; `line` is scratch."""
+    for k in range(m):
+        line[k] = right[k]
+    for k in range(m):
+        line[k] /= table[k, k]
+        for q in range(k + 1, m):
+            line[q] -= line[k] * table[k, q]
+    for k in range(m - 1, -1, -1):
+        for q in range(k):
+            line[q] -= line[k] * table[k, q]
+    for k in range(m):
+        out[order[k]] = line[k]
+
+
+@njit(cache=True, nogil=True)
+def _invert(table, order, m, inverse):
+    for r in range(m):
         for k in range(m):
-            residual -= points[rows[r], basis[k]] * max(x[k], 0.0)
-        if abs(residual) > 1e-10:
+            inverse[r, k] = 0.0
+        inverse[r, order[r]] = 1.0
+    for c in range(m):
+        for r in range(c + 1, m):
+            factor = table[r, c]
+            if factor != 0.0:
+                for q in range(m):
+                    inverse[r, q] -= factor * inverse[c, q]
+    for r in range(m - 1, -1, -1):
+        for k in range(r + 1, m):
+            factor = table[r, k]
+            if factor != 0.0:
+                for q in range(m):
+                    inverse[r, q] -= factor * inverse[k, q]
+        scale = 1.0 / table[r, r]
+        for q in range(m):
+            inverse[r, q] *= scale
+
+
+@njit(cache=True, nogil=True)
+def _weighed(points, basis, rows, m, tau, table, order, x, residual, step):
+    """x = B⁻¹ τ with a step of refinement; False where singular, infeasible or inexact."""
+    if not _factorise(points, basis, rows, m, table, order):
+        return False
+    for r in range(m):
+        residual[r] = tau[rows[r]]
+    _solve(table, order, m, residual, x)
+    for r in range(m):
+        total = tau[rows[r]]
+        for k in range(m):
+            total -= points[rows[r], basis[k]] * x[k]
+        residual[r] = total
+        if abs(total) > 1e-10:
+            return False
+    _solve(table, order, m, residual, step)
+    for k in range(m):
+        x[k] += step[k]
+        if x[k] < -1e-11:
             return False
     return True
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
-def _reduced_costs(points, h, n, rows, m, dual, out):
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _prices(points, h, n, rows, m, dual, out):
+    """Reduced costs of all points; the largest."""
     for i in range(n):
         out[i] = h[i]
-    for r in range(m):
-        factor = dual[r]
-        row = points[rows[r]]
+    r = 0
+    while r + 4 <= m:
+        f0, f1, f2, f3 = dual[r], dual[r + 1], dual[r + 2], dual[r + 3]
+        p0, p1, p2, p3 = points[rows[r]], points[rows[r + 1]], points[rows[r + 2]], points[rows[r + 3]]
         for i in range(n):
-            out[i] -= factor * row[i]
+            out[i] -= f0 * p0[i] + f1 * p1[i] + f2 * p2[i] + f3 * p3[i]
+        r += 4
+    while r < m:
+        f0, p0 = dual[r], points[rows[r]]
+        for i in range(n):
+            out[i] -= f0 * p0[i]
+        r += 1
+    return _largest(out, n)
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _largest(values, n):
+    best = -1e300
+    for i in range(n):
+        if values[i] > best:
+            best = values[i]
+    return best
 
 
 @njit(cache=True, nogil=True)
-def _from_vertices(rows, m, tau, basis, inverse, x):
+def _from_vertices(rows, m, tau, h, basis, inverse, x, dual):
     for k in range(m):
         basis[k] = rows[k]
         x[k] = tau[rows[k]]
+        dual[k] = h[rows[k]]
         for r in range(m):
             inverse[k, r] = 0.0
         inverse[k, k] = 1.0
@@ -112,52 +202,75 @@ def _bar_other_faces(points, n, n_states, rows, m, barred):
 
 
 @njit(cache=True, nogil=True)
-def _entering(points, h, n, rows, m, dual, full, barred, reduced, short, state):
+def _gather(points, h, rows, m, short, length, listed):
+    """The columns of the short list side by side; their h in the last row but one."""
+    n_states = len(listed) - 2
+    for q in range(length):
+        i = short[q]
+        for r in range(m):
+            listed[r, q] = points[rows[r], i]
+        listed[n_states, q] = h[i]
+
+
+@njit(cache=True, nogil=True)
+def _suited(points, h, rows, m, full, barred, count, short, listed):
+    """Leave in the list only points inside the face; how many."""
+    length = 0
+    for q in range(count):
+        if full or barred[short[q]] == 0.0:
+            short[length] = short[q]
+            length += 1
+    _gather(points, h, rows, m, short, length, listed)
+    return length
+
+
+@njit(cache=True, nogil=True)
+def _entering(points, h, n, rows, m, dual, full, state, barred, reduced, short, listed, whole):
     """The column to enter, or -1; `state` holds the short list's length, its best price, and work done."""
-    enter = -1
-    if state[0] > 0:
-        best = max(_PRICE, 0.1 * state[1])
-        for q in range(int(state[0])):
-            i = short[q]
-            price = h[i]
-            for r in range(m):
-                price -= dual[r] * points[rows[r], i]
-            if price > best:
-                best = price
-                enter = i
-        if enter >= 0:
-            return enter
-    _reduced_costs(points, h, n, rows, m, dual, reduced)
+    length = int(state[0])
+    n_states = len(listed) - 2
+    if length > 0:
+        prices = listed[n_states + 1]
+        best = _prices(listed, listed[n_states], length, whole, m, dual, prices)
+        state[2] += length * m
+        if best > max(_PRICE, 0.1 * state[1]):
+            for q in range(length):
+                if prices[q] == best:
+                    return short[q]
+    best = _prices(points, h, n, rows, m, dual, reduced)
     state[2] += n * m
     if not full:
         for i in range(n):
             reduced[i] -= barred[i]
-    best = _PRICE
+        best = _largest(reduced, n)
+    state[0], state[1] = 0, best
+    if best <= _PRICE:
+        return -1
+    enter, length = -1, 0
     for i in range(n):
-        if reduced[i] > best:
-            best = reduced[i]
-            enter = i
-    state[0] = 0
-    if enter >= 0:
-        state[1] = best
-        short[0] = enter
-        length = 1
-        for i in range(n):
-            if length < _LIST and reduced[i] > 0.25 * best and i != enter:
+        if reduced[i] > 0.25 * best:
+            if enter < 0 and reduced[i] == best:
+                enter = i
+            if length < LIST:
                 short[length] = i
                 length += 1
-        state[0] = length
+    state[0] = length
+    _gather(points, h, rows, m, short, length, listed)
     return enter
 
 
 @njit(cache=True, nogil=True)
-def _pivot(points, rows, m, enter, inverse, x, basis, column):
+def _pivot(points, h, rows, m, enter, inverse, x, basis, dual, column):
     """Bring `enter` into the basis; False where no row limits it."""
+    price = h[enter]
     for k in range(m):
-        total = 0.0
-        for r in range(m):
-            total += inverse[k, r] * points[rows[r], enter]
-        column[k] = total
+        column[k] = 0.0
+        price -= dual[k] * points[rows[k], enter]
+    for r in range(m):
+        share = points[rows[r], enter]
+        if share != 0.0:
+            for k in range(m):
+                column[k] += inverse[k, r] * share
     ratio = 1e300
     leave = -1
     for k in range(m):
@@ -171,6 +284,7 @@ def _pivot(points, rows, m, enter, inverse, x, basis, column):
     scale = 1.0 / column[leave]
     for r in range(m):
         inverse[leave, r] *= scale
+        dual[r] += price * inverse[leave, r]
     for k in range(m):
         factor = column[k]
         if k != leave and factor != 0.0:
@@ -206,15 +320,68 @@ def _polish(points, rows, m, tau, inverse, x, basis, column):
 
 
 @njit(cache=True, nogil=True)
-def interpolate(points, h, n, tau, basis, weights, warm, reduced, table, inverse, barred):
+def _duals(h, basis, m, table, order, dual, line, step):
+    for k in range(m):
+        step[k] = h[basis[k]]
+    _solve_transposed(table, order, m, step, dual, line)
+
+
+@njit(cache=True, nogil=True)
+def _pivots(points, h, n, tau, basis, rows, m, good, full, state, room):
+    """Pivot to the best basis, from the present one where it is `good` and else from the vertices."""
+    reduced, barred, table, inverse, short, listed, lines, numbers = room
+    x, dual, line, step = lines[0], lines[1], lines[2], lines[3]
+    order, whole, last = numbers[0], numbers[2], numbers[3]
+    if good:
+        _duals(h, basis, m, table, order, dual, line, step)
+    else:
+        _from_vertices(rows, m, tau, h, basis, inverse, x, dual)
+    last[:] = basis
+    inverted, since = not good, 0
+    for _ in range(_MOST_PIVOTS):
+        enter = _entering(points, h, n, rows, m, dual, full, state, barred, reduced, short, listed, whole)
+        if enter < 0:
+            break
+        if not inverted:
+            _invert(table, order, m, inverse)
+            inverted = True
+        if not _pivot(points, h, rows, m, enter, inverse, x, basis, dual, line):
+            break
+        state[2] += m * m
+        since += 1
+        if since % _REFACTOR == 0:
+            if not _weighed(points, basis, rows, m, tau, table, order, x, line, step):
+                basis[:] = last
+                return False
+            last[:] = basis
+            _invert(table, order, m, inverse)
+            _duals(h, basis, m, table, order, dual, line, step)
+    if since == 0 or _polish(points, rows, m, tau, inverse, x, basis, line):
+        return True
+    if _weighed(points, basis, rows, m, tau, table, order, x, line, step):
+        return True
+    basis[:] = last
+    return False
+
+
+@njit(cache=True, nogil=True)
+def interpolate(points, h, n, tau, basis, weights, warm, *room):
     """h̃(τ), with its basis and weights in place; returns the value and the work that it took.
 
-    `points[s, i]` has states outer, so that pricing runs along points. The last four are scratch.
+    `points[s, i]` has states outer, so that pricing runs along points; `room` is `scratch(n, S)`.
     """
+    return interpolate_among(points, h, n, tau, basis, weights, warm, 0, room)
+
+
+@njit(cache=True, nogil=True)
+def interpolate_among(points, h, n, tau, basis, weights, warm, count, room):
+    """`interpolate`, trying first the points that are numbered in the first `count` places of the list."""
     n_states = len(tau)
-    rows = np.empty(n_states, np.int64)
+    barred, table, lines, numbers = room[1], room[2], room[6], room[7]
+    x, line, step, order, rows, whole = lines[0], lines[2], lines[3], numbers[0], numbers[1], numbers[2]
     m = 0
     for s in range(n_states):
+        whole[s] = s
         if tau[s] > _FACE:
             rows[m] = s
             m += 1
@@ -227,43 +394,19 @@ def interpolate(points, h, n, tau, basis, weights, warm, reduced, table, inverse
     full = m == n_states
     if not full:
         _bar_other_faces(points, n, n_states, rows, m, barred)
-    x = np.empty(m)
-    column = np.empty(m)
-    dual = np.empty(m)
-    short = np.empty(_LIST, np.int64)
-    state = np.zeros(3)
+    state = lines[4]
+    state[0], state[1], state[2] = 0.0, 0.0, m * m * m / 3 if warm else 0.0
     good = warm
     if warm and not full:
         for k in range(m):
             if barred[basis[k]] > 0.0:
                 good = False
-    if not (good and _factorise(points, basis, rows, m, tau, table, inverse, x)):
-        _from_vertices(rows, m, tau, basis, inverse, x)
-    last = basis.copy()
-    since, sound = 0, True
-    for _ in range(_MOST_PIVOTS):
-        for r in range(m):
-            dual[r] = 0.0
-        for k in range(m):
-            for r in range(m):
-                dual[r] += h[basis[k]] * inverse[k, r]
-        enter = _entering(points, h, n, rows, m, dual, full, barred, reduced, short, state)
-        if enter < 0 or not _pivot(points, rows, m, enter, inverse, x, basis, column):
-            break
-        state[2] += m * m
-        since += 1
-        if since >= _REFACTOR:
-            sound = _factorise(points, basis, rows, m, tau, table, inverse, x)
-            if not sound:
-                break
-            last[:] = basis
-            since = 0
-    if sound and not _polish(points, rows, m, tau, inverse, x, basis, column):
-        sound = _factorise(points, basis, rows, m, tau, table, inverse, x)
-    if not sound:
-        basis[:] = last
-        if not _factorise(points, basis, rows, m, tau, table, inverse, x):
-            _from_vertices(rows, m, tau, basis, inverse, x)
+    good = good and _weighed(points, basis, rows, m, tau, table, order, x, line, step)
+    if count > 0 and not good:
+        state[0] = _suited(points, h, rows, m, full, barred, count, room[4], room[5])
+    sound = _pivots(points, h, n, tau, basis, rows, m, good, full, state, room)
+    if not sound and not _weighed(points, basis, rows, m, tau, table, order, x, line, step):
+        _from_vertices(rows, m, tau, h, basis, room[3], x, lines[1])
     value = 0.0
     for k in range(m):
         weights[k] = max(x[k], 0.0)

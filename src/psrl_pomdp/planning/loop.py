@@ -16,8 +16,8 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array
 from .dynamics import Dynamics
-from .lower import _NEAR, CALL, Grid, LowerCertificate
-from .upper import Controller, ControllerSearch, Index
+from .lower import _NEAR, CALL, Candidates, Grid, LowerCertificate
+from .upper import Controller, ControllerSearch
 
 if TYPE_CHECKING:
     from .multichain import StartBracket
@@ -191,14 +191,12 @@ class Bracket:
         self._choose_way()
         count = max(_FEWEST, int(_GROWTH * self.grid.n))
         by_wandering = count // 2 if self._way == 1 else 0
-        chosen, whence = self._promising_successors(count - by_wandering)
-        if not len(chosen):  # what is visited has its points: see what lies beyond
-            chosen, whence = self._promising_successors(count, from_all=True)
+        chosen = self._promising_successors(count - by_wandering)
+        if not len(chosen.beliefs):  # what is visited has its points: see what lies beyond
+            chosen = self._promising_successors(count, from_all=True)
         if by_wandering:
-            met = self._along_a_trajectory(by_wandering, chosen)
-            chosen = np.concatenate([chosen, met])
-            whence = np.concatenate([whence, np.full((len(met), 3), -1)])
-        return self.grid.add(chosen, whence)
+            chosen += self._along_a_trajectory(by_wandering, chosen.beliefs)
+        return self.grid.add(chosen)
 
     def _choose_way(self) -> None:
         """Successors only, or half of the points along trajectories: whichever raised the bound faster."""
@@ -214,7 +212,7 @@ class Bracket:
         self._way = turn // 4 % 2 if turn > 3 and turn % 4 == 0 else int(np.argmax(self._rates))
         self._before = (self.lower, self.grid.work)
 
-    def _promising_successors(self, count: int, from_all: bool = False) -> tuple[Array, Index]:
+    def _promising_successors(self, count: int, from_all: bool = False) -> Candidates:
         """By mass × distance and by mass × (V_upper − V_lower), ranked by mass × lift."""
         grid = self.grid
         beliefs, mass, inner, whence = grid.successors(from_all)
@@ -233,18 +231,20 @@ class Bracket:
             new[np.argsort(-by_distance[new], kind="stable")[:count]],
             new[np.argsort(-by_gap[new], kind="stable")[:count]],
         )
+        chosen = first[pool]
+        found = grid.candidates(beliefs[chosen], inner[chosen], whence[chosen])
         if len(pool) > count:
-            promise = total[pool] * grid.lift(beliefs[first[pool]])
-            pool = pool[np.argsort(-promise, kind="stable")[:count]]
-        return beliefs[first[pool]], whence[first[pool]]
+            promise = total[pool] * grid.lift(found)
+            found = found[np.argsort(-promise, kind="stable")[:count]]
+        return found
 
-    def _along_a_trajectory(self, count: int, chosen: Array) -> Array:
+    def _along_a_trajectory(self, count: int, chosen: Array) -> Candidates:
         grid = self.grid
-        visited, lift, self._belief = grid.wander(self._belief, self._rng.random(2 * count))
-        _, first = np.unique(visited.round(7), axis=0, return_index=True)
-        distance, _ = cKDTree(np.concatenate([grid.beliefs, chosen])).query(visited[first])
+        met, lift, self._belief = grid.wander(self._belief, self._rng.random(2 * count))
+        _, first = np.unique(met.beliefs.round(7), axis=0, return_index=True)
+        distance, _ = cKDTree(np.concatenate([grid.beliefs, chosen])).query(met.beliefs[first])
         useful = first[(distance > 10 * _NEAR) & (lift[first] > 1e-12)]
-        return np.asarray(visited[useful[np.argsort(-lift[useful], kind="stable")[:count]]])
+        return met[useful[np.argsort(-lift[useful], kind="stable")[:count]]]
 
 
 def close(

@@ -24,9 +24,10 @@ from scipy.sparse.linalg import splu
 from ..arrays import Array
 from . import grid_steps as steps
 from .dynamics import Dynamics
-from .interpolation import interpolate
+from .interpolation import interpolate, scratch
 
 Index = npt.NDArray[np.int64]
+Bases = npt.NDArray[np.int32]
 
 SLACK = 1e-12  # for rounding in a certificate, beside what grows with the size of h
 CALL = 2e5  # the work that a call from Python to a step stands for, beside the operations that it counts
@@ -49,10 +50,31 @@ class LowerCertificate:
     bound: float
     points: Array  # [n, S], the vertices first
     values: Array  # [n]: h
-    basis: npt.NDArray[np.int32]  # [n, A, O, S]
+    basis: Bases  # [n, A, O, S]
     weights: Array  # [n, A, O, S]
     parents: Index  # [n, 3]: the point, action and reading that led to each point, or -1
     gains: Array | None = None  # [n]: g, where what is proved depends on the start (`multichain`)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Beliefs that may become points."""
+
+    beliefs: Array  # [n, S]
+    inner: Array  # [n]: h̃ there
+    whence: Index  # [n, 3]: the point, action and reading that lead there, or -1
+    bases: Bases  # [n, A, O, S]: interpolations of what follows, where known, or -1
+
+    def __getitem__(self, chosen: slice | Index) -> Candidates:
+        return Candidates(self.beliefs[chosen], self.inner[chosen], self.whence[chosen], self.bases[chosen])
+
+    def __add__(self, other: Candidates) -> Candidates:
+        return Candidates(
+            np.concatenate([self.beliefs, other.beliefs]),
+            np.concatenate([self.inner, other.inner]),
+            np.concatenate([self.whence, other.whence]),
+            np.concatenate([self.bases, other.bases]),
+        )
 
 
 class Grid:
@@ -101,7 +123,7 @@ class Grid:
     points: Array
     reach: Array
     tau: Array
-    basis: npt.NDArray[np.int32]
+    basis: Bases
     weights: Array
     cost: Array
     q: Array
@@ -125,11 +147,22 @@ class Grid:
     def full(self) -> bool:
         return self.n >= self.most_points
 
-    def _append(self, beliefs: Array, values: Array, parents: Index) -> None:
-        """Points with their values and interpolations."""
+    def _append(self, beliefs: Array, values: Array, parents: Index, known: Bases | None = None) -> None:
+        """Points with their values and interpolations, from bases that are known."""
         first = self._place(beliefs, values, parents)
+        if known is None:
+            known = np.full((len(beliefs), *self.basis.shape[1:]), -1, np.int32)
         self.work += steps.weigh_new(
-            self.points, self.h, first, self.n, self.reach, self.tau, self.basis, self.weights, self.cost
+            self.points,
+            self.h,
+            first,
+            self.n,
+            self.reach,
+            self.tau,
+            self.basis,
+            self.weights,
+            self.cost,
+            known,
         )
         self._bellman()
 
@@ -148,22 +181,21 @@ class Grid:
         self.work += len(beliefs) * d.joint.size
         return first
 
-    def add(self, beliefs: Array, parents: Index) -> int:
+    def add(self, found: Candidates) -> int:
         """New points at these beliefs, as many as there is room for; how many."""
-        beliefs, parents = beliefs[: self.most_points - self.n], parents[: self.most_points - self.n]
-        if not len(beliefs):
+        found = found[: self.most_points - self.n]
+        if not len(found.beliefs):
             return 0
-        snapped = _snapped(beliefs)
         first = self.n
-        self._append(snapped, self.interpolated(snapped), parents)
+        self._append(_snapped(found.beliefs), found.inner, found.whence, found.bases)
         lifted = self.best[first : self.n] - self.bound
         self.h[first : self.n] = np.maximum(self.h[first : self.n], lifted)
-        return len(snapped)
+        return self.n - first
 
     def interpolated(self, beliefs: Array) -> Array:
         """h̃ at these beliefs."""
         n_states = self.dynamics.n_states
-        room = steps.scratch(self.n, n_states)
+        room = scratch(self.n, n_states)
         basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
         values = np.empty(len(beliefs))
         for i, belief in enumerate(beliefs):
@@ -379,23 +411,31 @@ class Grid:
         whence = np.column_stack([visited[row], action[row], reading])
         return beliefs[comes], (mass[visited][:, None] * chances)[comes], inner[comes], whence
 
-    def lift(self, candidates: Array) -> Array:
-        """How much a point at each of these beliefs would raise h there."""
+    def candidates(self, beliefs: Array, inner: Array, whence: Index) -> Candidates:
+        bases = np.full((len(beliefs), *self.basis.shape[1:]), -1, np.int32)
+        return Candidates(np.ascontiguousarray(beliefs), inner, whence, bases)
+
+    @property
+    def _arrays(self) -> tuple[Array, Array, Array, Bases, Array]:
+        return self.points, self.h, self.q, self.basis, self.weights
+
+    def lift(self, found: Candidates) -> Array:
+        """How much a point at each of these beliefs would raise h there; their bases are filled in."""
         d = self.dynamics
-        gains, spent = steps.residuals(
-            d.joint, d.cost, self.points, self.h, self.n, np.ascontiguousarray(candidates), self.bound
+        gains, found.bases[:], spent = steps.residuals(
+            d.joint, d.cost, self._arrays, self.n, found.beliefs, found.whence, found.inner, self.bound
         )
         self.work += spent
         return np.asarray(gains)
 
-    def wander(self, belief: Array, uniforms: Array) -> tuple[Array, Array, Array]:
+    def wander(self, belief: Array, uniforms: Array) -> tuple[Candidates, Array, Array]:
         """Beliefs along a greedy trajectory, what a point would raise there, and where it ended."""
         d = self.dynamics
-        visited, gains, end, spent = steps.wander(
-            d.joint, d.cost, self.points, self.h, self.n, belief, uniforms, self.bound
+        visited, gains, inner, bases, end, spent = steps.wander(
+            d.joint, d.cost, self._arrays, self.n, belief, uniforms, self.bound
         )
         self.work += spent
-        return visited, gains, end
+        return Candidates(visited, inner, np.full((len(visited), 3), -1), bases), gains, end
 
 
 def _snapped(beliefs: Array) -> Array:

@@ -169,7 +169,7 @@ def _compile() -> None:
     bracket = Bracket(tiny, 16)
     bracket.round(1e-9)
     bracket.grid.wander(tiny.start, np.array([0.5]))
-    bracket.grid.lift(tiny.starts)
+    bracket.grid.lift(bracket.grid.candidates(tiny.starts, np.zeros(1), np.zeros((1, 3), np.int64)))
     bracket.grid.certify()
     assert bracket.grid.best_certificate is not None
     Grid(tiny, 16).replay(bracket.grid.best_certificate)
