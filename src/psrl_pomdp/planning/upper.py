@@ -25,6 +25,7 @@ from scipy.sparse import bmat, csc_array, identity
 from scipy.sparse.linalg import splu
 
 from ..arrays import Array
+from . import nodes
 from .chains import Chain, pairs, relax, stationary
 from .dynamics import Dynamics
 from .lower import CALL, never
@@ -32,6 +33,7 @@ from .lower import CALL, never
 Index = npt.NDArray[np.int64]
 
 _DAMPING = 0.95
+_AT_ONCE = 500_000  # scores that a backup holds at a time
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
 
 
@@ -62,6 +64,7 @@ class ControllerSearch:
         joint = dynamics.joint
         self._comes = np.asarray(joint.any(axis=(2, 3)))  # [A, O]: readings that some state can give
         self._fallback = joint.sum(axis=2)  # [A, O, S']: after an even belief, for readings not reached
+        self._onward = np.ascontiguousarray(joint.transpose(2, 0, 1, 3)).reshape(dynamics.n_states, -1)
         n_observations = dynamics.n_observations
         for a in range(dynamics.n_actions):
             constant = np.zeros((1, n_observations), np.int64)
@@ -78,50 +81,46 @@ class ControllerSearch:
     def backup(self, beliefs: Array, vectors: Array) -> tuple[Index, Index, Array]:
         """The best action at each belief, the vectors to go on with, and the value."""
         d = self.dynamics
-        n = len(beliefs)
-        value, action = np.full(n, np.inf), np.zeros(n, np.int64)
-        successor = np.zeros((n, d.n_observations), np.int64)
+        n, many = len(beliefs), max(1, _AT_ONCE // (len(vectors) * d.n_actions * d.n_observations))
+        self.work += 2.0 * n * d.joint[:, :, 0].size * (d.n_states + len(vectors)) + CALL
         columns = np.ascontiguousarray(vectors.T)
-        self.work += 2.0 * n * d.joint[:, :, 0].size * (d.n_states + len(vectors))
-        self.work += CALL * (1 + 0.2 * d.n_actions * d.n_observations)
-        for a in range(d.n_actions):
-            total = beliefs @ d.cost[a]
-            onward = np.zeros((n, d.n_observations), np.int64)
-            for o in np.flatnonzero(self._comes[a]):
-                after = beliefs @ d.joint[a, o]
-                lost = after.sum(axis=1) <= 0.0
-                scores = after @ columns
-                onward[:, o] = scores.argmin(axis=1)
-                total += scores[np.arange(n), onward[:, o]]
-                if lost.any():
-                    onward[lost, o] = int((self._fallback[a, o] @ columns).argmin())
-            better = total < value - 1e-13
-            value[better], action[better], successor[better] = total[better], a, onward[better]
+        parts = [self._backup(beliefs[k : k + many], columns) for k in range(0, n, many)]
+        action, successor, value = (np.concatenate(part) for part in zip(*parts, strict=True))
         return action, successor, value
+
+    def _backup(self, beliefs: Array, columns: Array) -> tuple[Index, Index, Array]:
+        d = self.dynamics
+        n, rows = len(beliefs), np.arange(len(beliefs))
+        after = (beliefs @ self._onward).reshape(-1, d.n_states)  # [n A O, S']
+        scores = after @ columns
+        onward = scores.argmin(axis=1)
+        least = scores[np.arange(len(onward)), onward].reshape(n, d.n_actions, d.n_observations)
+        onward = onward.reshape(least.shape)
+        total = beliefs @ d.cost.T + least.sum(axis=2)  # [n, A]
+        action = (total < total.min(axis=1, keepdims=True) + 1e-13).argmax(axis=1)
+        lost = (after.sum(axis=1) <= 0.0).reshape(least.shape) & self._comes
+        if lost.any():
+            onward = np.where(lost, (self._fallback @ columns).argmin(axis=2), onward)
+        return action, onward[rows, action], total[rows, action]
 
     def vectors_of(self, actions: Index, successors: Index, vectors: Array, gain: float = 0.0) -> Array:
         """α_n = C(·, a_n) − gain + Σ_o M[a_n, o] α_{σ(n, o)}."""
         d = self.dynamics
-        out = d.cost[actions] - gain
         self.work += 2.0 * len(actions) * d.joint[0].size
-        for a in np.unique(actions):
-            mine = np.flatnonzero(actions == a)
-            for o in np.flatnonzero(self._comes[a]):
-                out[mine] += vectors[successors[mine, o]] @ d.joint[a, o].T
-        return np.asarray(out)
+        return np.asarray(nodes.vectors_of(d.joint, d.cost, self._comes, actions, successors, vectors, gain))
 
     def iterate(self, beliefs: Array, vectors: Array) -> tuple[Array, Array]:
         """One round of point-based value iteration: new vectors, and a belief for each."""
         self.work += CALL
         action, successor, _ = self.backup(beliefs, vectors)
-        _, first = np.unique(np.column_stack([action, successor]), axis=0, return_index=True)
+        first, _ = nodes.distinct(action, successor)
         new = self.vectors_of(action[first], successor[first], vectors)
         return new - new[0].mean(), beliefs[first]
 
     def read_off(self, beliefs: Array, vectors: Array) -> Controller:
         """The controller whose nodes are these vectors, with pointers by a backup at their beliefs."""
         action, successor, _ = self.backup(beliefs, vectors)
-        return self.evaluate(*_merged(action, successor, vectors))
+        return self.evaluate(*nodes.merged(action, successor, vectors))
 
     # -- evaluation -----------------------------------------------------------------------------
 
@@ -193,13 +192,13 @@ class ControllerSearch:
 
     def improve_by_points(self, beliefs: Array) -> None:
         """Point-based value iteration that goes on from the last time, then from the best controller."""
-        self.vectors, nodes = self.iterate(beliefs, self.vectors)
-        self.read_off(nodes, self.vectors)
+        self.vectors, places = self.iterate(beliefs, self.vectors)
+        self.read_off(places, self.vectors)
         for _ in range(6):
             before = self.bound
             assert self.best is not None
-            vectors, nodes = self.iterate(beliefs, self.best.vectors)
-            self.read_off(nodes, vectors)
+            vectors, places = self.iterate(beliefs, self.best.vectors)
+            self.read_off(places, vectors)
             if self.bound > before - 1e-12 or self.expired():
                 break
             self.vectors = self.best.vectors
@@ -227,20 +226,12 @@ class ControllerSearch:
         mass[controller.start * d.n_states : (controller.start + 1) * d.n_states] = d.start
         done = stationary(*chain, mass, 0.9, 1e-9, 400)
         self.work += 2.0 * done * chain.nnz + 3 * CALL
-        pairs = mass.reshape(len(controller), d.n_states)
-        beliefs, flows, edges = [], [], []
-        for a in np.unique(controller.actions):
-            mine = np.flatnonzero((controller.actions == a) & (pairs.sum(axis=1) > 1e-12))
-            for o in np.flatnonzero(self._comes[a]):
-                after = pairs[mine] @ d.joint[a, o]
-                flow = after.sum(axis=1)
-                used = flow > 1e-12
-                beliefs.append(after[used] / flow[used][:, None])
-                flows.append(flow[used])
-                edges.append(np.column_stack([mine[used], np.full(int(used.sum()), o)]))
-        flow = np.concatenate(flows)
+        beliefs, flow, edges = nodes.edge_flows(
+            d.joint, self._comes, controller.actions, mass.reshape(len(controller), d.n_states)
+        )
+        self.work += 2.0 * len(controller) * d.joint[0].size
         top = np.argsort(-flow, kind="stable")[:most]
-        return np.concatenate(beliefs)[top], flow[top], np.concatenate(edges)[top]
+        return beliefs[top], flow[top], edges[top]
 
     def _layers(
         self, controller: Controller, beliefs: Array, depth: int, budget: float
@@ -257,10 +248,7 @@ class ControllerSearch:
             if not len(lower):
                 break
             value[lower] = new[lower] - controller.bound
-            _, first = np.unique(
-                np.column_stack([action[lower], successor[lower]]), axis=0, return_index=True
-            )
-            chosen = lower[first]
+            chosen = lower[nodes.distinct(action[lower], successor[lower])[0]]
             fresh = self.vectors_of(action[chosen], successor[chosen], vectors, controller.bound)
             actions = np.concatenate([actions, action[chosen]])
             successors = np.concatenate([successors, successor[chosen]])
@@ -289,19 +277,18 @@ class ControllerSearch:
         count = min(len(order), 300)
         while count >= 1:
             chosen = order[:count]
-            split = chosen[by_splitting[chosen] > 1.0001 * by_redirecting[chosen] + 1e-14]
-            kept = np.setdiff1d(chosen, split, assume_unique=True)
+            splits = by_splitting[chosen] > 1.0001 * by_redirecting[chosen] + 1e-14
+            split, kept = chosen[splits], chosen[~splits]
             changed = successors.copy()
             changed[node[kept], reading[kept]] = target[kept]
             all_actions, all_successors, all_vectors = actions, changed, vectors
             if len(split):
-                unique, inverse = np.unique(
-                    np.column_stack([new_action[split], new_successor[split]]), axis=0, return_inverse=True
-                )
-                changed[node[split], reading[split]] = len(actions) + inverse.ravel()
-                fresh = self.vectors_of(unique[:, 0], unique[:, 1:], vectors, controller.bound)
-                all_actions = np.concatenate([actions, unique[:, 0]])
-                all_successors = np.concatenate([changed, unique[:, 1:]])
+                first, kind = nodes.distinct(new_action[split], new_successor[split])
+                fresh_actions, fresh_successors = new_action[split[first]], new_successor[split[first]]
+                changed[node[split], reading[split]] = len(actions) + kind
+                fresh = self.vectors_of(fresh_actions, fresh_successors, vectors, controller.bound)
+                all_actions = np.concatenate([actions, fresh_actions])
+                all_successors = np.concatenate([changed, fresh_successors])
                 all_vectors = np.concatenate([vectors, fresh])
             start = int((all_vectors @ self.dynamics.start).argmin())
             found = self.evaluate(*self._pruned(all_actions, all_successors, all_vectors, start))
@@ -314,25 +301,6 @@ class ControllerSearch:
         self, actions: Index, successors: Index, vectors: Array, start: int
     ) -> tuple[Index, Index, Array]:
         """Only the nodes that the start can reach, the start first."""
-        self.work += 3 * CALL
-        order, place = [start], {start: 0}
-        for node in order:
-            for o in np.flatnonzero(self._comes[actions[node]]):
-                onward = int(successors[node, o])
-                if onward not in place:
-                    place[onward] = len(order)
-                    order.append(onward)
-        number = np.zeros(len(actions), np.int64)
-        number[order] = np.arange(len(order))
-        return actions[order], number[successors[order]], vectors[order]
-
-
-def _merged(actions: Index, successors: Index, vectors: Array) -> tuple[Index, Index, Array]:
-    """Nodes with the same action and the same successors are one."""
-    while True:
-        unique, first, inverse = np.unique(
-            np.column_stack([actions, successors]), axis=0, return_index=True, return_inverse=True
-        )
-        if len(unique) == len(actions):
-            return actions, successors, vectors
-        actions, successors, vectors = unique[:, 0], inverse.ravel()[unique[:, 1:]], vectors[first]
+        self.work += CALL
+        order, onward = nodes.reached(self._comes, actions, successors, start)
+        return actions[order], onward, vectors[order]

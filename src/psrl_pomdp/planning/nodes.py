@@ -1,0 +1,132 @@
+"""Compiled steps on the nodes of a controller: which are alike, which are reached, their vectors and flows.
+
+A node n has an action a_n and a successor σ(n, o) for each reading.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def distinct(actions, successors):
+    """The first node of each kind, in the order in which they come, and the kind of every node."""
+    n, n_observations = successors.shape
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1)
+    first, kind = np.empty(n, np.int64), np.empty(n, np.int64)
+    count = 0
+    for node in range(n):
+        code = np.uint64(actions[node] + 1)
+        for o in range(n_observations):
+            code = (code ^ np.uint64(successors[node, o] + 1)) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(29)
+        place = np.int64(code & np.uint64(size - 1))
+        while True:
+            if table[place] < 0:
+                table[place] = count
+                first[count] = node
+                kind[node] = count
+                count += 1
+                break
+            other = first[table[place]]
+            same = actions[other] == actions[node]
+            for o in range(n_observations):
+                same = same and successors[other, o] == successors[node, o]
+            if same:
+                kind[node] = table[place]
+                break
+            place = (place + 1) % size
+    return first[:count].copy(), kind
+
+
+@njit(cache=True, nogil=True)
+def merged(actions, successors, vectors):
+    """Nodes with the same action and the same successors are one."""
+    while True:
+        first, kind = distinct(actions, successors)
+        if len(first) == len(actions):
+            return actions, successors, vectors
+        onward = successors[first]
+        for node in range(len(first)):
+            for o in range(onward.shape[1]):
+                onward[node, o] = kind[onward[node, o]]
+        actions, successors, vectors = actions[first], onward, vectors[first]
+
+
+@njit(cache=True, nogil=True)
+def reached(comes, actions, successors, start):
+    """The nodes that the start can reach, the start first, and their successors by the new numbers."""
+    n, n_observations = successors.shape
+    number = np.full(n, -1)
+    order = np.empty(n, np.int64)
+    order[0], number[start] = start, 0
+    count, done = 1, 0
+    while done < count:
+        node = order[done]
+        done += 1
+        for o in range(n_observations):
+            onward = successors[node, o]
+            if comes[actions[node], o] and number[onward] < 0:
+                number[onward] = count
+                order[count] = onward
+                count += 1
+    onward = np.empty((count, n_observations), np.int64)
+    for k in range(count):
+        for o in range(n_observations):
+            onward[k, o] = max(number[successors[order[k], o]], 0)
+    return order[:count].copy(), onward
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def vectors_of(joint, cost, comes, actions, successors, vectors, gain):
+    """α_n = C(·, a_n) − gain + Σ_o M[a_n, o] α_{σ(n, o)}."""
+    n_observations, n_states = joint.shape[1:3]
+    out = np.empty((len(actions), n_states))
+    for node in range(len(actions)):
+        a = actions[node]
+        for s in range(n_states):
+            out[node, s] = cost[a, s] - gain
+        for o in range(n_observations):
+            if comes[a, o]:
+                vector = vectors[successors[node, o]]
+                for s in range(n_states):
+                    row = joint[a, o, s]
+                    total = 0.0
+                    for t in range(n_states):
+                        total += row[t] * vector[t]
+                    out[node, s] += total
+    return out
+
+
+@njit(cache=True, nogil=True)
+def edge_flows(joint, comes, actions, mass):
+    """Average beliefs on the edges that are used, for long-run shares mass[n, s]: belief, flow, edge."""
+    n_observations, n_states = joint.shape[1:3]
+    room = len(actions) * n_observations
+    beliefs, flows, edges = np.empty((room, n_states)), np.empty(room), np.empty((room, 2), np.int64)
+    count = 0
+    for node in range(len(actions)):
+        if mass[node].sum() <= 1e-12:
+            continue
+        a = actions[node]
+        for o in range(n_observations):
+            if not comes[a, o]:
+                continue
+            after = beliefs[count]
+            after[:] = 0.0
+            for s in range(n_states):
+                share = mass[node, s]
+                if share > 0.0:
+                    for t in range(n_states):
+                        after[t] += share * joint[a, o, s, t]
+            flow = after.sum()
+            if flow > 1e-12:
+                after /= flow
+                flows[count] = flow
+                edges[count, 0], edges[count, 1] = node, o
+                count += 1
+    return beliefs[:count], flows[:count], edges[:count]
