@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .agent import PSRLAgent
     from .checks import Finding, check_model, check_planner
     from .errors import (
         ImpossibleObservation,
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from .planning import CertificateError, Plan, plan, plan_many, verify
     from .posterior import DirichletPosterior, DirichletPrior, FinitePosterior, FinitePrior
     from .problems import Problem, problem
+    from .schedule import DoublingSchedule, Schedule, TSDESchedule
+    from .simulation import simulate
     from .structure import Structure, analyse
+    from .trace import Trace
 
 __version__ = "0.1.0"
 
@@ -32,19 +36,24 @@ __all__ = [
     "CertificateError",
     "DirichletPosterior",
     "DirichletPrior",
+    "DoublingSchedule",
     "Finding",
     "FinitePosterior",
     "FinitePrior",
     "ImpossibleObservation",
     "InvalidModelError",
     "OutOfOrderError",
+    "PSRLAgent",
     "PSRLError",
     "ParseError",
     "Plan",
     "Problem",
+    "Schedule",
     "Setting",
     "StartDependentError",
     "Structure",
+    "TSDESchedule",
+    "Trace",
     "Units",
     "UnknownNameError",
     "analyse",
@@ -55,10 +64,19 @@ __all__ = [
     "plan_many",
     "problem",
     "save",
+    "simulate",
     "verify",
 ]
 
 _ROOMS = {
+    "trace": ("Trace",),
+    "simulation": ("simulate",),
+    "schedule": (
+        "DoublingSchedule",
+        "Schedule",
+        "TSDESchedule",
+    ),
+    "agent": ("PSRLAgent",),
     "checks": ("Finding", "check_model", "check_planner"),
     "errors": (
         "ImpossibleObservation",

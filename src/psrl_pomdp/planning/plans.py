@@ -165,6 +165,10 @@ class Plan:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan and its certificates to a `.npz` file, without pickles."""
+        write_atomically(Path(path), self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes."""
         words = msgspec.json.encode(
             {
                 "version": _VERSION,
@@ -194,13 +198,17 @@ class Plan:
         }
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **{name: array for name, array in arrays.items() if array is not None})
-        write_atomically(Path(path), buffer.getvalue())
+        return buffer.getvalue()
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Plan:
         """A saved plan. Its numbers are taken as they are: `verify` says what they prove."""
-        name = Path(path).name
-        arrays = unpack(Path(path).read_bytes(), name, int(MEMORY))
+        return cls.from_bytes(Path(path).read_bytes(), Path(path).name)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str) -> Plan:
+        """What `load` reads; `name` is for errors."""
+        arrays = unpack(data, name, int(MEMORY))
         try:
             words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
             if words["version"] != _VERSION:

@@ -1,0 +1,228 @@
+"""Agents in files: everything that decides what an agent does next, without pickles.
+
+A file is an archive of arrays (`.npz`) with words among them, in JSON. It holds the setting, the prior, the
+posterior's state, both random streams, the present episode with its policy, the plans that later ones may
+start from, and the records of all episodes. So a loaded agent goes on to the last bit as the saved one would.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InvalidModelError, ParseError
+from .files.archives import unpack
+from .files.atomic import write_atomically
+from .model import Setting, Units
+from .planning import Plan, plan
+from .posterior import DirichletPrior, FinitePrior
+from .schedule import Schedule, schedule_named
+
+if TYPE_CHECKING:
+    from .agent import PSRLAgent, Tolerance
+    from .checks import Planner
+
+VERSION = 1
+_LARGEST = 4 << 30  # bytes of one array
+_EFFORT = ("floor", "ceiling", "max_work", "max_points", "time_limit")
+_PRESENT = ("number", "start", "previous_length", "index", "tolerance", "work")
+
+
+def save(agent: PSRLAgent, path: str | PathLike[str]) -> None:
+    """Write the agent, whole or not at all."""
+    if Path(path).suffix.lower() != ".npz":
+        raise InvalidModelError(f"{Path(path).name!r} does not end in .npz")
+    arrays, words = _setting_out(agent.setting)
+    words |= {"version": VERSION, "prior": type(agent.prior).__name__, "schedule": agent.schedule.name}
+    words["effort"] = {name: getattr(agent.effort, name) for name in _EFFORT}
+    words["own_tolerance"] = agent.effort.tolerance is not None
+    words["streams"] = [_stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
+    words["action"], words["taken_in"] = agent.action, agent._taken_in
+    words["present"] = {name: getattr(agent._present, name) for name in _PRESENT}
+    words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
+    arrays |= _prior_out(agent.prior)
+    for name, value in agent.posterior.state().items():
+        arrays[f"posterior.{name}"] = np.asarray(value)
+    arrays |= {"clock": agent._episode.clock, "pseudo": agent._episode.pseudo}
+    arrays |= {"pseudo_start": agent._episode.pseudo_start, "node": agent._policy.node}
+    arrays |= {
+        "kernel": agent._present.kernel,
+        "used_kernel": agent._used.transition,
+        "used": agent._used.belief,
+    }
+    words["plans"] = _plans_out(agent, arrays)
+    words["n_plans"] = sum(name.startswith("plan.") for name in arrays)
+    words["own_plans"] = agent._present.number > 0 and not agent._present.compiled
+    arrays["words"] = np.frombuffer(msgspec.json.encode(words), np.uint8)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    write_atomically(Path(path), buffer.getvalue())
+
+
+def load(
+    kind: type[PSRLAgent],
+    path: str | PathLike[str],
+    schedule: Schedule | None,
+    planner: Planner,
+    tolerance: Tolerance | None,
+) -> PSRLAgent:
+    """An agent that goes on as the saved one would have."""
+    name = Path(path).name
+    arrays = unpack(Path(path).read_bytes(), name, _LARGEST)
+    try:
+        words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
+        if words["version"] != VERSION:
+            raise ParseError(f"an agent of version {words['version']}, not {VERSION}", path=name)
+        return _rebuilt(kind, arrays, words, schedule, planner, tolerance)
+    except (ParseError, InvalidModelError):
+        raise
+    except (KeyError, ValueError, TypeError, IndexError, LookupError, msgspec.DecodeError) as error:
+        raise ParseError(f"not a saved agent: {error!r}", path=name) from None
+
+
+def _rebuilt(
+    kind: type[PSRLAgent],
+    arrays: dict[str, npt.NDArray[Any]],
+    words: dict[str, Any],
+    schedule: Schedule | None,
+    planner: Planner,
+    tolerance: Tolerance | None,
+) -> PSRLAgent:
+    from .agent import Effort, EpisodeRecord
+
+    if words["own_tolerance"] and tolerance is None:
+        raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
+    if words["own_plans"] and planner is plan:
+        raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
+    prior = _prior_in(arrays, words, _setting_in(arrays, words))
+    schedule = schedule or schedule_named(words["schedule"])
+    agent = kind(prior, schedule, effort=Effort(tolerance, **words["effort"]), planner=planner)
+    agent.rng, agent.posterior_rng = (_stream_in(state) for state in words["streams"])
+    state = {key.removeprefix("posterior."): v for key, v in arrays.items() if key.startswith("posterior.")}
+    agent.posterior = prior.restore(state, agent.posterior_rng)
+    agent.action, agent._taken_in = words["action"], words["taken_in"]
+    agent.episodes = [EpisodeRecord(*row) for row in words["episodes"]]
+    for own, given in (
+        (agent._episode.clock, "clock"),
+        (agent._episode.pseudo, "pseudo"),
+        (agent._episode.pseudo_start, "pseudo_start"),
+        (agent._used.transition, "used_kernel"),
+        (agent._used.belief, "used"),
+    ):
+        own[...] = arrays[given]
+    plans = [Plan.from_bytes(arrays[f"plan.{i}"].tobytes(), f"plan {i}") for i in range(words["n_plans"])]
+    listed = words["plans"]
+    agent.plans = {int(index): plans[i] for index, i in listed["kept"].items()}
+    agent.last_plan = None if listed["last"] is None else plans[listed["last"]]
+    agent._present = replace(agent._present, kernel=arrays["kernel"], **words["present"])
+    if listed["present"] is not None:
+        agent._present.plan = plans[listed["present"]]
+        agent._policy = agent._present.policy(agent._used.belief[:, 0], prior.setting)
+        agent._policy.node[:] = arrays["node"]
+    elif agent._present.number:
+        agent.replan()
+    return agent
+
+
+# -- parts ------------------------------------------------------------------------------------------
+
+
+def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Each plan once, and who has which; somebody else's plans are made again."""
+    found: list[Plan] = []
+
+    def number(plan: object) -> int | None:
+        if not isinstance(plan, Plan):
+            return None
+        for i, other in enumerate(found):
+            if other is plan:
+                return i
+        arrays[f"plan.{len(found)}"] = np.frombuffer(plan.to_bytes(), np.uint8)
+        found.append(plan)
+        return len(found) - 1
+
+    kept = {str(index): number(plan) for index, plan in agent.plans.items() if isinstance(plan, Plan)}
+    return {"kept": kept, "last": number(agent.last_plan), "present": number(agent._present.plan)}
+
+
+def _setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays = {"observation": setting.observation, "cost": setting.cost, "initial": setting.initial}
+    if setting.first_observation is not None:
+        arrays["first_observation"] = setting.first_observation
+    units, names = setting.units, setting.names
+    words = {
+        "units": [units.low, units.high, units.kind, units.name],
+        "states": names.states,
+        "actions": names.actions,
+        "observations": names.observations,
+        "fingerprint": setting.fingerprint,
+    }
+    return arrays, words
+
+
+def _setting_in(arrays: dict[str, npt.NDArray[Any]], words: dict[str, Any]) -> Setting:
+    setting = Setting(
+        arrays["observation"],
+        arrays["cost"],
+        arrays["initial"],
+        arrays.get("first_observation"),
+        units=Units(*words["units"]),
+        states=words["states"],
+        actions=words["actions"],
+        observations=words["observations"],
+    )
+    if setting.fingerprint != words["fingerprint"]:
+        raise InvalidModelError("the setting of the saved agent was changed")
+    return setting
+
+
+def _prior_out(prior: FinitePrior | DirichletPrior) -> dict[str, npt.NDArray[Any]]:
+    if isinstance(prior, FinitePrior):
+        return {"kernels": prior.kernels, "weights": prior.weights, "initials": prior.initial}
+    return {"concentration": prior.concentration, "known": prior.known, "row": prior.row}
+
+
+def _prior_in(
+    arrays: dict[str, npt.NDArray[Any]], words: dict[str, Any], setting: Setting
+) -> FinitePrior | DirichletPrior:
+    if words["prior"] == FinitePrior.__name__:
+        return FinitePrior(setting, arrays["kernels"], arrays["weights"], arrays["initials"])
+    row, known = arrays["row"], np.argwhere(arrays["known"])
+    ties = [np.argwhere(row == number).tolist() for number in np.unique(row)]
+    return DirichletPrior(
+        setting,
+        arrays["concentration"],
+        known={(int(a), int(s)): arrays["concentration"][a, s] for a, s in known},
+        ties=[[(a, s) for a, s in group] for group in ties if len(group) > 1],
+    )
+
+
+def _stream_out(rng: np.random.Generator) -> dict[str, Any]:
+    """A generator's state, with numbers too long for JSON as text."""
+    state = rng.bit_generator.state
+    return {
+        "kind": state["bit_generator"],
+        "state": {name: str(value) for name, value in state["state"].items()},
+        "has_uint32": state["has_uint32"],
+        "uinteger": state["uinteger"],
+    }
+
+
+def _stream_in(words: dict[str, Any]) -> np.random.Generator:
+    rng = np.random.default_rng(0)
+    if rng.bit_generator.state["bit_generator"] != words["kind"]:
+        raise InvalidModelError(f"random numbers of kind {words['kind']} cannot be gone on with")
+    rng.bit_generator.state = {
+        "bit_generator": words["kind"],
+        "state": {name: int(value) for name, value in words["state"].items()},
+        "has_uint32": words["has_uint32"],
+        "uinteger": words["uinteger"],
+    }
+    return rng
