@@ -15,8 +15,11 @@ from .upper import Index
 
 
 def closed_classes(dynamics: Dynamics) -> list[Index]:
-    """The recurrent classes that no action leaves."""
-    classes = recurrent_classes(np.asarray(dynamics.joint.any(axis=1)))
+    """The recurrent classes that no action leaves, where that is not all of the states."""
+    possible = np.asarray(dynamics.joint.any(axis=1))  # [A, S, S']
+    if possible.all():
+        return []
+    classes = recurrent_classes(possible)
     return [np.array(c.states) for c in classes if c.closed and len(c.states) < dynamics.n_states]
 
 
