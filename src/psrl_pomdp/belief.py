@@ -216,7 +216,9 @@ def begin(filters, initial, likelihood):
     `initial[S, N]` is h(s; θ_n), `likelihood[S]` is η(o_1 | s).
     """
     predicted, chance = filters.predicted, filters.chance
-    predicted[:] = initial
+    for s in range(len(initial)):
+        for n in range(len(chance)):
+            predicted[s, n] = initial[s, n]
     condition(predicted, likelihood, chance)
     if not possible(filters.product, chance):
         return False

@@ -3,20 +3,22 @@
 The posteriors are compiled code: they are fetched when they are first asked for.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .dirichlet import DirichletPrior
 from .finite import FinitePrior
 
 if TYPE_CHECKING:
+    from .dirichlet_posterior import DirichletPosterior
     from .finite_posterior import FinitePosterior
 
-__all__ = ["DirichletPrior", "FinitePosterior", "FinitePrior"]
+__all__ = ["DirichletPosterior", "DirichletPrior", "FinitePosterior", "FinitePrior"]
+
+_HOME = {"DirichletPosterior": "dirichlet_posterior", "FinitePosterior": "finite_posterior"}
 
 
 def __getattr__(name: str) -> object:
-    if name == "FinitePosterior":
-        from .finite_posterior import FinitePosterior
-
-        return FinitePosterior
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)

@@ -12,6 +12,7 @@ weight zero from then on.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from .. import belief as filtering
 from ..arrays import Array
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError
 from ..model import Setting, kernel
+from .ensemble import NOTHING_POSSIBLE, Possible
 from .finite import FinitePrior
 from .protocol import (
     State,
@@ -62,6 +64,11 @@ class FinitePosterior:
         return filtering.weights(self._filters)
 
     @property
+    def kernels(self) -> Array:
+        """[M, A, S, S]: the set."""
+        return self.prior.kernels
+
+    @property
     def beliefs(self) -> Array:
         """[M, S]: h_t(·; θ), zeros for kernels that the readings have ruled out."""
         return self._filters.belief.T.copy()
@@ -100,6 +107,15 @@ class FinitePosterior:
             raise impossible(
                 self.setting, None if lost else int(o[done]), int(a[done]), "every kernel that has weight"
             )
+
+    @property
+    def engine(self) -> tuple[filtering.Filters, Possible, float]:
+        """For compiled loops: the filters; no structural zeros; no size that asks for a refresh."""
+        return self._filters, NOTHING_POSSIBLE, 0.0
+
+    def absorb(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], refresh: bool) -> None:
+        """Steps that a compiled loop has taken with the `engine`."""
+        self.time += len(actions)
 
     def sample_index(self, rng: np.random.Generator) -> int:
         """The number of a kernel drawn from f_t."""
