@@ -106,23 +106,6 @@ def weigh_new(points, h, first, n, reach, tau, basis, weights, cost, known):
 
 
 @njit(cache=True, nogil=True)
-def weigh_from(points, h, n, reach, tau, basis, weights):
-    """Interpolations for all points and actions from the bases that are there; the work."""
-    n_actions, n_observations, n_states = tau.shape[1:]
-    room = scratch(n, n_states)
-    work = 0.0
-    for i in range(n):
-        for a in range(n_actions):
-            for o in range(n_observations):
-                if reach[i, a, o] > 0.0:
-                    _, spent = interpolate_among(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], True, 0, room
-                    )
-                    work += spent
-    return work
-
-
-@njit(cache=True, nogil=True)
 def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen):
     """Interpolations anew, for the chosen points and the actions within `margin` of the best.
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _GROWTH = 0.3  # new points a round, as a share of the old ones
 _FEWEST = 8
+_LITTLE = 0.02  # a gain in a round that is little, as a share of the gap
+_EVALUATION = 1e-4  # what the value of a controller may be off, as a share of the gap
 _BACKUP_POINTS = 500
 
 
@@ -55,7 +57,7 @@ class Bracket:
         self._way = 0
         self._before = (0.0, 0.0)
         self._credit = 0.0
-        self._last_cost = 0.0
+        self._last_cost = self._spent = 0.0
         self._patience = 1.0  # how much longer than the last search to save up, after fruitless ones
 
     def start_from(self, grid: LowerCertificate, controller: Controller) -> None:
@@ -114,15 +116,17 @@ class Bracket:
     def _lower_the_upper(self, tolerance: float, lower_work: float, lower_rate: float) -> None:
         """Spend a share of the work on controllers; save it up where the last search cost more."""
         upper, work = self.upper, self.search.work
-        share = self._upper_share
+        stuck = lower_rate * lower_work < _LITTLE * self.gap  # then more points will not close the gap
+        share = 0.8 if stuck else self._upper_share
         self._credit += max(0.08 * self.work, min(0.3 * self.work, 1.5e8), lower_work * share / (1 - share))
-        if self._credit < self._last_cost and self.rounds:
+        if self._credit < (min(self._last_cost, self._spent) if stuck else self._last_cost) and self.rounds:
             return
         self._improve(tolerance, self._credit)
         spent = self.search.work - work + 1.0
         fruitless = upper - self.upper < 0.05 * self.gap
         self._patience = min(16.0, 2.0 * self._patience) if fruitless else 1.0
         self._last_cost = spent * self._patience if fruitless else 0.0
+        self._spent = spent
         self._credit = 0.0
         rate = (upper - self.upper) / spent
         if len(self.rounds) > 2:
@@ -140,6 +144,7 @@ class Bracket:
 
     def _improve(self, tolerance: float, budget: float) -> None:
         search, limit = self.search, self.search.work + budget
+        search.tolerance = max(1e-10, _EVALUATION * self.gap)
         beliefs = self._backup_beliefs()
         found: list[Controller] = []
         search.improve_by_points(beliefs)
@@ -222,8 +227,7 @@ class Bracket:
         total = np.bincount(inverse, mass)
         assert self.search.best is not None
         vectors = self.search.best.vectors
-        spread = (beliefs @ vectors.T).min(axis=1) - inner
-        self.search.work += 2.0 * beliefs.size * len(vectors)
+        spread = self.search.values(beliefs, vectors) - inner
         by_gap = np.bincount(inverse, mass * (spread - spread.min()))
         by_distance = total * np.minimum(distance, 0.3)
         new = np.flatnonzero(distance > 10 * _NEAR)

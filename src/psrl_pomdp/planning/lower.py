@@ -36,6 +36,7 @@ _SNAP = 1e-8  # smaller coordinates of a new point become zero: nearly parallel 
 _NEAR = 1e-8  # points nearer than this to one another are the same
 _BEND = 1e-8  # how much a far point has to be worth more than a near one
 _LARGEST = 1e7  # relative values beyond this are those of a policy with several recurrent classes
+_PIECE = 1e8  # numbers that are priced at a time, without asking whether time is up
 _RESTART = 1e-9  # keeps Howard's equations solvable where a policy has several recurrent classes
 
 
@@ -152,19 +153,14 @@ class Grid:
         first = self._place(beliefs, values, parents)
         if known is None:
             known = np.full((len(beliefs), *self.basis.shape[1:]), -1, np.int32)
-        self.work += steps.weigh_new(
-            self.points,
-            self.h,
-            first,
-            self.n,
-            self.reach,
-            self.tau,
-            self.basis,
-            self.weights,
-            self.cost,
-            known,
-        )
+        self._weigh_new(first, known)
         self._bellman()
+
+    def _weigh_new(self, first: int, known: Bases) -> None:
+        self.work += steps.weigh_new(
+            self.points, self.h, first, self.n, self.reach, self.tau, self.basis, self.weights,
+            self.cost, known,
+        )  # fmt: skip
 
     def _place(self, beliefs: Array, values: Array, parents: Index) -> int:
         """Points with their values; the number of the first."""
@@ -322,14 +318,29 @@ class Grid:
             if self.expired():
                 break
             last = low
-            raised, spent = steps.reweigh(
-                self.points, self.h, self.n, self.reach, self.tau, self.basis, self.weights,
-                self.q, self.best, max(1e-10, 0.2 * gap), everywhere | (self.mass[: self.n] > 1e-14),
-            )  # fmt: skip
-            self.work += spent + CALL
+            raised = self._reweigh(self.h, gap, everywhere | (self.mass[: self.n] > 1e-14))
         self.certify()
         if everywhere:
             self._break_ties(gap)
+
+    def _reweigh(self, h: Array, gap: float, chosen: npt.NDArray[np.bool_]) -> float:
+        """Interpolate anew at the chosen points while there is time; the most that a value rose by."""
+        points = np.flatnonzero(chosen)
+        at_once = max(1, int(_PIECE / (self.weights[0].size * self.n)))
+        raised = 0.0
+        for k in range(0, len(points), at_once):
+            part = np.zeros(self.n, np.bool_)
+            part[points[k : k + at_once]] = True
+            most, spent = steps.reweigh(
+                self.points, h, self.n, self.reach, self.tau, self.basis, self.weights,
+                self.q, self.best, max(1e-10, 0.2 * gap), part,
+            )  # fmt: skip
+            self.work += spent
+            raised = max(raised, most)
+            if self.expired():
+                break
+        self.work += CALL
+        return raised
 
     def _break_ties(self, gap: float) -> None:
         """Interpolations that use near points where far ones are worth the same.
@@ -339,11 +350,7 @@ class Grid:
         """
         bent = self.h.copy()
         bent[: self.n] -= _BEND * (self.points[:, : self.n] ** 2).sum(axis=0)
-        _, spent = steps.reweigh(
-            self.points, bent, self.n, self.reach, self.tau, self.basis, self.weights,
-            self.q, self.best, max(1e-10, 0.2 * gap), np.ones(self.n, np.bool_),
-        )  # fmt: skip
-        self.work += spent + CALL
+        self._reweigh(bent, gap, np.ones(self.n, np.bool_))
         self._bellman()
         self.settle()
 
@@ -391,9 +398,7 @@ class Grid:
         bases = place[earlier.basis[np.concatenate([np.arange(n_states), kept])]]
         usable = ((bases >= 0) & (bases < self.n)).all(axis=-1, keepdims=True)
         self.basis[: self.n] = np.where(usable, bases, np.arange(n_states))
-        self.work += steps.weigh_from(
-            self.points, self.h, self.n, self.reach, self.tau, self.basis, self.weights
-        )
+        self._weigh_new(0, self.basis[: self.n].copy())
         self._bellman()
 
     # -- refinement -----------------------------------------------------------------------------
@@ -423,7 +428,14 @@ class Grid:
         """How much a point at each of these beliefs would raise h there; their bases are filled in."""
         d = self.dynamics
         gains, found.bases[:], spent = steps.residuals(
-            d.joint, d.cost, self._arrays, self.n, found.beliefs, found.whence, found.inner, self.bound
+            d.joint,
+            d.cost,
+            self._arrays,
+            self.n,
+            found.beliefs,
+            found.whence,
+            found.inner,
+            self.bound,
         )
         self.work += spent
         return np.asarray(gains)

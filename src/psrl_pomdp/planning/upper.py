@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import bmat, csc_array, identity
-from scipy.sparse.linalg import splu
+from scipy.sparse import bmat, csc_array, csr_array, identity
+from scipy.sparse.linalg import LinearOperator, gmres, splu
 
 from ..arrays import Array
 from . import nodes
@@ -34,6 +34,7 @@ Index = npt.NDArray[np.int64]
 
 _DAMPING = 0.95
 _AT_ONCE = 500_000  # scores that a backup holds at a time
+_KRYLOV, _CYCLES = 40, 8  # steps between restarts of GMRES, and restarts
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
 
 
@@ -103,6 +104,13 @@ class ControllerSearch:
             onward = np.where(lost, (self._fallback @ columns).argmin(axis=2), onward)
         return action, onward[rows, action], total[rows, action]
 
+    def values(self, beliefs: Array, vectors: Array) -> Array:
+        """min_n α_n·b at each belief."""
+        self.work += 2.0 * beliefs.size * len(vectors)
+        many = max(1, _AT_ONCE // len(vectors))
+        parts = [(beliefs[k : k + many] @ vectors.T).min(axis=1) for k in range(0, len(beliefs), many)]
+        return np.concatenate(parts)
+
     def vectors_of(self, actions: Index, successors: Index, vectors: Array, gain: float = 0.0) -> Array:
         """α_n = C(·, a_n) − gain + Σ_o M[a_n, o] α_{σ(n, o)}."""
         d = self.dynamics
@@ -144,7 +152,7 @@ class ControllerSearch:
                 return self.evaluate(*used)
         # One that cannot beat the best, whatever its values turn out to be, is not worth more.
         if high - low > self.tolerance and low < self.bound:
-            exact = self._solve(chain, paid)
+            exact = self._solve(chain, paid, h)
             if exact is not None:
                 change = paid + chain.matrix() @ exact - exact
                 if change.max() < high:
@@ -164,8 +172,8 @@ class ControllerSearch:
         self.work += 2.0 * done * chain.nnz
         return float(low), float(high)
 
-    def _solve(self, chain: Chain, paid: Array) -> Array | None:
-        """h with h_1 = 0 and gain + h = c + T h, directly; None where that would take too long."""
+    def _solve(self, chain: Chain, paid: Array, guess: Array) -> Array | None:
+        """h with gain + h = c + T h, but for a constant; None where that would take too long."""
         n = len(paid)
         right = np.append(paid, 0.0)
         if n <= _SMALL_CHAIN:
@@ -178,8 +186,9 @@ class ControllerSearch:
                 return np.asarray(np.linalg.solve(system, right)[:n])
             except np.linalg.LinAlgError:
                 return None
-        if chain.nnz > 25 * n or n > 60_000:
-            return None
+        found = self._by_krylov(chain.matrix(), paid, guess)
+        if found is not None or chain.nnz > 25 * n or n > 60_000:
+            return found
         self.work += 200.0 * chain.nnz
         corner, ones = csc_array(([1.0], ([0], [0])), shape=(1, n)), csc_array(np.ones((n, 1)))
         try:
@@ -187,6 +196,24 @@ class ControllerSearch:
             return np.asarray(splu(system).solve(right)[:n])
         except RuntimeError:  # singular: several recurrent classes
             return None
+
+    def _by_krylov(self, chain: csr_array, paid: Array, guess: Array) -> Array | None:
+        """The same from (1 − T + 1 e_1ᵀ) h = c, by GMRES; None where it does not get there.
+
+        Chains of controllers resemble random graphs, which fill in when they are factorised.
+        """
+        n = len(paid)
+        system = LinearOperator((n, n), matvec=lambda x: x - chain @ x + x[0], dtype=np.float64)
+        change = paid + chain @ guess - guess
+        h = guess - guess[0] + 0.5 * (change.min() + change.max())
+        for _ in range(_CYCLES):
+            h, left = gmres(system, paid, x0=h, rtol=0.0, atol=self.tolerance, restart=_KRYLOV, maxiter=1)
+            self.work += _KRYLOV * (2.0 * chain.nnz + 2.0 * _KRYLOV * n) + CALL
+            if left == 0:
+                return np.asarray(h)
+            if self.expired():
+                break
+        return None
 
     # -- improvement ----------------------------------------------------------------------------
 
