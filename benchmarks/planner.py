@@ -4,6 +4,7 @@
     python benchmarks/planner.py --files FOLDER      the public model files in a folder, too
     python benchmarks/planner.py --peer PEER.py      beside another solver in the same run
     python benchmarks/planner.py --seconds 60        as long as the hard classes may take each
+    python benchmarks/planner.py --warm              only what planning from an earlier plan saves
 
 A peer is a Python file with `solve(transition, observation, cost, initial, tolerance, seconds)` that returns
 (lower, upper), with arrays as in this package: [A, S, S], [A, S, O], [A, S] in [0, 1], [S]. Times are in
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from psrl_pomdp import POMDP, Setting, load, plan, problem
+from psrl_pomdp import POMDP, Setting, load, plan, plan_many, problem
 
 Solver = Callable[[POMDP, float, float], tuple[float, float]]
 
@@ -104,6 +105,53 @@ def corridors(length: int) -> POMDP:
     return POMDP(Setting(sensor, cost, np.full(n_states, 1 / n_states), first_observation=None), transition)
 
 
+def nearby(model: POMDP, concentration: float, count: int) -> list[POMDP]:
+    """Kernels as a posterior would draw them: Dirichlet rows about those of the model."""
+    rng = np.random.default_rng([int(concentration), model.n_states])
+    kernels = [rng.gamma(concentration * model.transition) + 1e-300 for _ in range(count)]
+    kernels = [np.where(model.transition > 0, kernel, 0.0) for kernel in kernels]
+    return [POMDP(model.setting, kernel / kernel.sum(axis=2, keepdims=True)) for kernel in kernels]
+
+
+def warm_report(name: str, model: POMDP, tolerance: float, concentration: float, count: int = 7) -> None:
+    """One line: what planning from an earlier plan takes, as a share of planning afresh; medians."""
+    first = plan(model, tolerance)
+    worlds = nearby(model, concentration, count)
+    seconds, work = [], []
+    cold = 0.0
+    for world in worlds:
+        taken, done = [], []
+        for start in (None, first):
+            begun = time.perf_counter()
+            found = plan(world, tolerance, warm_start=start)
+            taken.append(time.perf_counter() - begun)
+            done.append(found.rounds[-1].work)
+        cold += taken[0]
+        seconds.append(taken[1] / taken[0])
+        work.append(done[1] / done[0])
+    begun = time.perf_counter()
+    plan_many(model.setting, np.stack([world.transition for world in worlds]), tolerance, workers=1)
+    many = (time.perf_counter() - begun) / cold
+    print(
+        f"{name:<28} {tolerance:>7.0e} {concentration:>9.0e} {np.median(seconds):>9.2f}"
+        f" {np.median(work):>9.2f} {max(seconds):>9.2f} {many:>9.2f}",
+        flush=True,
+    )
+
+
+def warm_section() -> None:
+    print(
+        "\nfrom an earlier plan, as a share of planning afresh: median time and work, worst time; plan_many"
+    )
+    print(f"{'':<28} {'to':>7} {'draws of':>9} {'time':>9} {'work':>9} {'worst':>9} {'many':>9}")
+    for sizes, tolerance in (((3, 3, 3), 1e-5), ((4, 3, 3), 1e-5), ((6, 3, 3), 1e-5), ((10, 3, 3), 1e-4)):
+        for concentration in (1e3, 1e4, 1e5):
+            warm_report(f"random S, A, O = {sizes}", random_model(*sizes, 1), tolerance, concentration)
+    for concentration in (1e3, 1e5):
+        warm_report("noisy grid 4 x 3", problem("noisy-grid", rows=4, columns=3), 1e-3, concentration)
+        warm_report("nearly deterministic 0.01", nearly_deterministic(0.01), 1e-3, concentration)
+
+
 def report(
     name: str, models: list[POMDP], tolerance: float, seconds: float, solvers: dict[str, Solver]
 ) -> None:
@@ -140,7 +188,11 @@ def main() -> None:
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--quick", action="store_true", help="skip the hard classes")
+    parser.add_argument("--warm", action="store_true", help="only plans from earlier plans")
     options = parser.parse_args()
+    if options.warm:
+        warm_section()
+        return
     solvers: dict[str, Solver] = {"ours": ours} | {Path(path).stem: peer_from(path) for path in options.peer}
     for solver in solvers.values():  # compiling is not what is measured
         solver(random_model(3, 2, 2, 0), 1e-3, 5.0)
@@ -165,6 +217,7 @@ def main() -> None:
     ):
         models = [random_model(*sizes, seed) for seed in range(count)]
         report(f"random S, A, O = {sizes}", models, tolerance, 10.0, solvers)
+    warm_section()
     if options.quick:
         return
     hard = {f"nearly deterministic {noise}": nearly_deterministic(noise) for noise in (0.001, 0.01, 0.05)}
