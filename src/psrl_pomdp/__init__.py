@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .agent import PSRLAgent
-    from .checks import Finding, check_model, check_planner
+    from .checks import Finding, check_model, check_planner, check_posterior
     from .errors import (
         ImpossibleObservation,
         InvalidModelError,
@@ -59,6 +59,7 @@ __all__ = [
     "analyse",
     "check_model",
     "check_planner",
+    "check_posterior",
     "load",
     "plan",
     "plan_many",
@@ -77,7 +78,7 @@ _ROOMS = {
         "TSDESchedule",
     ),
     "agent": ("PSRLAgent",),
-    "checks": ("Finding", "check_model", "check_planner"),
+    "checks": ("Finding", "check_model", "check_planner", "check_posterior"),
     "errors": (
         "ImpossibleObservation",
         "InvalidModelError",

@@ -12,6 +12,7 @@ import numpy as np
 from .arrays import Array
 from .errors import ParseError, PSRLError
 from .model import POMDP, Setting
+from .posterior.protocol import Posterior, Prior
 from .structure import Structure, analyse
 
 Level = Literal["wrong", "doubtful", "note"]
@@ -173,6 +174,40 @@ def _notes(model: POMDP, facts: Structure) -> Iterator[str]:
         yield f"nothing is read about the state after {names}"
     if facts.sensor_margin == 0.0 and not facts.indistinguishable_states:
         yield "the sensor has not full rank: single readings do not settle how often each state occurs"
+
+
+def check_posterior(
+    prior: Prior,
+    posterior: Callable[[np.random.Generator], Posterior] | None = None,
+    *,
+    replicates: int = 300,
+    length: int = 30,
+    seed: int = 0,
+) -> list[Finding]:
+    """Whether a prior's posterior, or another `posterior(rng)` for the same prior, keeps its promises.
+
+    Kernels, counts and beliefs must have the right shapes and sums; beliefs, and for a finite set weights
+    and expected counts, must agree with the sum over every hidden path; the same seed must give the same
+    sample; an impossible reading must be refused and change nothing. And over `replicates` lives of
+    `length` steps in worlds drawn from the prior, samples must be distributed as the truth is, given the
+    readings: eight z-scores, the exact log-likelihood among them, may not pass 5 (false alarm 5e-6).
+
+    >>> from psrl_pomdp import FinitePrior
+    >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0], first_observation=None)
+    >>> stays, moves = [[[0.9, 0.1], [0.1, 0.9]]], [[[0.1, 0.9], [0.9, 0.1]]]
+    >>> check_posterior(FinitePrior(setting, [stays, moves]), replicates=20, length=5)
+    []
+    """
+    from .posterior_checks import broken_promises
+
+    factory = prior.posterior if posterior is None else posterior
+    found = []
+    try:
+        for text in broken_promises(prior, factory, replicates, length, seed):
+            found.append(Finding("wrong", text))
+    except Exception as error:
+        found.append(Finding("wrong", f"raised {error!r}"))
+    return found
 
 
 class PlanLike(Protocol):
