@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .agent import PSRLAgent
-    from .checks import Finding, check_model, check_planner, check_posterior
+    from .checks import Finding, check_agent, check_model, check_planner, check_posterior
     from .errors import (
         ImpossibleObservation,
         InvalidModelError,
@@ -57,6 +57,7 @@ __all__ = [
     "Units",
     "UnknownNameError",
     "analyse",
+    "check_agent",
     "check_model",
     "check_planner",
     "check_posterior",
@@ -78,7 +79,7 @@ _ROOMS = {
         "TSDESchedule",
     ),
     "agent": ("PSRLAgent",),
-    "checks": ("Finding", "check_model", "check_planner", "check_posterior"),
+    "checks": ("Finding", "check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
         "ImpossibleObservation",
         "InvalidModelError",

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from .arrays import Array
 from .belief import likelihoods
 from .checks import PlanLike, Planner
 from .errors import InvalidModelError, OutOfOrderError
+from .files.atomic import write_atomically
 from .model import POMDP, Setting
 from .planning import Plan, plan
 from .posterior import DirichletPrior, FinitePrior
@@ -411,9 +413,15 @@ class PSRLAgent:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to a `.npz` file, whole or not at all, without pickles."""
-        from .agent_files import save
+        if Path(path).suffix.lower() != ".npz":
+            raise InvalidModelError(f"{Path(path).name!r} does not end in .npz")
+        write_atomically(Path(path), self.to_bytes())
 
-        save(self, path)
+    def to_bytes(self) -> bytes:
+        """What `save` writes."""
+        from .agent_files import to_bytes
+
+        return to_bytes(self)
 
     @classmethod
     def load(
@@ -428,9 +436,17 @@ class PSRLAgent:
 
         A schedule, a planner or a tolerance of your own is code, which is not in the file: pass it again.
         """
-        from .agent_files import load
+        from .agent_files import from_bytes
 
-        return load(cls, path, schedule, planner, tolerance)
+        place = Path(path)
+        return from_bytes(cls, place.read_bytes(), place.name, schedule, planner, tolerance)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PSRLAgent:
+        """What `load` reads, for an agent without code of your own."""
+        from .agent_files import from_bytes
+
+        return from_bytes(cls, data, "agent", None, plan, None)
 
     def __repr__(self) -> str:
         return (

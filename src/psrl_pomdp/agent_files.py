@@ -7,10 +7,7 @@ start from, and the records of all episodes. So a loaded agent goes on to the la
 
 from __future__ import annotations
 
-import io
 from dataclasses import fields, replace
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidModelError, ParseError
-from .files.archives import unpack
-from .files.atomic import write_atomically
+from .files.archives import pack, unpack
+from .files.streams import stream_in, stream_out
 from .model import Setting, Units
 from .planning import Plan, plan
 from .posterior import DirichletPrior, FinitePrior
@@ -35,15 +32,13 @@ _EFFORT = ("floor", "ceiling", "max_work", "max_points", "time_limit")
 _PRESENT = ("number", "start", "previous_length", "index", "tolerance", "work")
 
 
-def save(agent: PSRLAgent, path: str | PathLike[str]) -> None:
-    """Write the agent, whole or not at all."""
-    if Path(path).suffix.lower() != ".npz":
-        raise InvalidModelError(f"{Path(path).name!r} does not end in .npz")
+def to_bytes(agent: PSRLAgent) -> bytes:
+    """The agent as the bytes of a file."""
     arrays, words = _setting_out(agent.setting)
     words |= {"version": VERSION, "prior": type(agent.prior).__name__, "schedule": agent.schedule.name}
     words["effort"] = {name: getattr(agent.effort, name) for name in _EFFORT}
     words["own_tolerance"] = agent.effort.tolerance is not None
-    words["streams"] = [_stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
+    words["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
     words["action"], words["taken_in"] = agent.action, agent._taken_in
     words["present"] = {name: getattr(agent._present, name) for name in _PRESENT}
     words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
@@ -61,21 +56,19 @@ def save(agent: PSRLAgent, path: str | PathLike[str]) -> None:
     words["n_plans"] = sum(name.startswith("plan.") for name in arrays)
     words["own_plans"] = agent._present.number > 0 and not agent._present.compiled
     arrays["words"] = np.frombuffer(msgspec.json.encode(words), np.uint8)
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    write_atomically(Path(path), buffer.getvalue())
+    return pack(arrays)
 
 
-def load(
+def from_bytes(
     kind: type[PSRLAgent],
-    path: str | PathLike[str],
+    data: bytes,
+    name: str,
     schedule: Schedule | None,
     planner: Planner,
     tolerance: Tolerance | None,
 ) -> PSRLAgent:
-    """An agent that goes on as the saved one would have."""
-    name = Path(path).name
-    arrays = unpack(Path(path).read_bytes(), name, _LARGEST)
+    """An agent that goes on as the saved one would have; `name` is for errors."""
+    arrays = unpack(data, name, _LARGEST)
     try:
         words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
         if words["version"] != VERSION:
@@ -104,7 +97,7 @@ def _rebuilt(
     prior = _prior_in(arrays, words, _setting_in(arrays, words))
     schedule = schedule or schedule_named(words["schedule"])
     agent = kind(prior, schedule, effort=Effort(tolerance, **words["effort"]), planner=planner)
-    agent.rng, agent.posterior_rng = (_stream_in(state) for state in words["streams"])
+    agent.rng, agent.posterior_rng = (stream_in(state) for state in words["streams"])
     state = {key.removeprefix("posterior."): v for key, v in arrays.items() if key.startswith("posterior.")}
     agent.posterior = prior.restore(state, agent.posterior_rng)
     agent.action, agent._taken_in = words["action"], words["taken_in"]
@@ -202,27 +195,3 @@ def _prior_in(
         known={(int(a), int(s)): arrays["concentration"][a, s] for a, s in known},
         ties=[[(a, s) for a, s in group] for group in ties if len(group) > 1],
     )
-
-
-def _stream_out(rng: np.random.Generator) -> dict[str, Any]:
-    """A generator's state, with numbers too long for JSON as text."""
-    state = rng.bit_generator.state
-    return {
-        "kind": state["bit_generator"],
-        "state": {name: str(value) for name, value in state["state"].items()},
-        "has_uint32": state["has_uint32"],
-        "uinteger": state["uinteger"],
-    }
-
-
-def _stream_in(words: dict[str, Any]) -> np.random.Generator:
-    rng = np.random.default_rng(0)
-    if rng.bit_generator.state["bit_generator"] != words["kind"]:
-        raise InvalidModelError(f"random numbers of kind {words['kind']} cannot be gone on with")
-    rng.bit_generator.state = {
-        "bit_generator": words["kind"],
-        "state": {name: int(value) for name, value in words["state"].items()},
-        "has_uint32": words["has_uint32"],
-        "uinteger": words["uinteger"],
-    }
-    return rng

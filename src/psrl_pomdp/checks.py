@@ -210,6 +210,28 @@ def check_posterior(
     return found
 
 
+def check_agent(make: Callable[[int], object], model: POMDP, *, steps: int = 60) -> list[Finding]:
+    """Whether the agents that `make(seed)` gives keep to the protocol, tried on `model`.
+
+    Actions must be actions; the same seed and readings must give the same ones; lost readings must be
+    taken; and an agent that was saved and loaded must go on as if it had not been.
+
+    >>> from psrl_pomdp import PSRLAgent, problem
+    >>> world = problem("separated")
+    >>> check_agent(lambda seed: PSRLAgent(world.family, seed=seed), world)
+    []
+    """
+    from .agent_checks import broken_promises
+
+    found = []
+    try:
+        for text in broken_promises(make, model, steps):
+            found.append(Finding("wrong", text))
+    except Exception as error:
+        found.append(Finding("wrong", f"raised {error!r}"))
+    return found
+
+
 class PlanLike(Protocol):
     """What the agent needs of a plan: bounds in the user's numbers, and an action for every belief."""
 

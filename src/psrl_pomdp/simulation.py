@@ -8,15 +8,18 @@ compiled loop, made of the same steps. The world's chance is a stream of its own
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from . import episodes as steps
 from .agent import PSRLAgent
 from .arrays import Array
-from .errors import InvalidModelError
+from .errors import InvalidModelError, ParseError
+from .files.archives import pack, unpack
+from .files.streams import stream_in, stream_out
 from .model import POMDP
 from .posterior import FinitePrior
 from .posterior.ensemble import Used
@@ -26,19 +29,33 @@ Driver = Literal["auto", "streaming", "compiled"]
 
 _CHUNK = 1 << 14  # steps whose chance is drawn at once
 _PER_DECADE = 10
+_VERSION = 1
+_MOVING = ("present", "belief", "visits", "sums")  # what changes of a world
 
 
 class Agent(Protocol):
-    """Whatever chooses actions by readings."""
+    """Whatever chooses actions by readings.
+
+    `to_bytes` and `from_bytes` let a run be taken up again after a crash; only that needs them.
+    """
+
+    def act(self, observation: int | None) -> int: ...
+    def to_bytes(self) -> bytes: ...
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self: ...
+
+
+class Chooser(Protocol):
+    """As much of an agent as a run needs that is not taken up again."""
 
     def act(self, observation: int | None) -> int: ...
 
 
 def simulate(
     model: POMDP,
-    agent: Agent,
+    agent: Agent | Chooser,
     horizon: int,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     *,
     checkpoints: Sequence[int] | None = None,
     every_step: bool = False,
@@ -79,8 +96,8 @@ class Simulation:
     def __init__(
         self,
         model: POMDP,
-        agent: Agent,
-        seed: int = 0,
+        agent: Agent | Chooser,
+        seed: int | Sequence[int] = 0,
         *,
         checkpoints: Sequence[int] | None = None,
         every_step: bool = False,
@@ -204,9 +221,62 @@ class Simulation:
             }
         )
 
+    def to_bytes(self) -> bytes:
+        """Everything that decides how the run goes on, for `resume`."""
+        words = {
+            "version": _VERSION,
+            "time": self.time,
+            "model": self.model.fingerprint,
+            "chance": stream_out(self.chance),
+            "taken": [point["times"] for point in self.taken],
+        }
+        arrays: dict[str, Any] = {f"taken.{name}": column for name, column in self._columns().items()}
+        arrays |= {f"world.{name}": getattr(self.world, name) for name in _MOVING}
+        arrays |= {
+            "words": np.frombuffer(msgspec.json.encode(words), np.uint8),
+            "actions": self.actions[: self.time],
+            "readings": self.readings[: self.time],
+            "states": None if self.states is None else self.states[: self.time + 1],
+            "episode_sums": np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
+            "agent": np.frombuffer(self._agent_bytes(), np.uint8),
+        }
+        return pack(arrays)
+
+    def _agent_bytes(self) -> bytes:
+        if not hasattr(self.agent, "to_bytes"):
+            raise InvalidModelError(f"a {type(self.agent).__name__} has no to_bytes: its run cannot be kept")
+        return bytes(self.agent.to_bytes())
+
+    def resume(self, data: bytes) -> None:
+        """Go on where the run that made these bytes stood: a new simulation with the same arguments."""
+        arrays = unpack(data, "run", 1 << 32)
+        words = msgspec.json.decode(arrays["words"].tobytes())
+        if words["version"] != _VERSION or words["model"] != self.model.fingerprint:
+            raise ParseError("a run of another model, or of another version", path="run")
+        self.time = words["time"]
+        self.chance = stream_in(words["chance"])
+        for name in _MOVING:
+            getattr(self.world, name)[...] = arrays[f"world.{name}"]
+        self.actions, self.readings = arrays["actions"], arrays["readings"]
+        if self.states is not None:
+            self.states = arrays["states"]
+        self.episode_sums = list(arrays["episode_sums"])
+        self.taken = [
+            {
+                name.removeprefix("taken."): column[i]
+                for name, column in arrays.items()
+                if name[:6] == "taken."
+            }
+            for i in range(len(words["taken"]))
+        ]
+        self.agent = type(self.agent).from_bytes(arrays["agent"].tobytes())  # type: ignore[attr-defined]
+        self.learner = self.agent if isinstance(self.agent, PSRLAgent) else None
+
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        return {name: np.array([point[name] for point in self.taken]) for name in self.taken[0]}
+
     def _trace(self) -> Trace:
         own = self.learner
-        columns = {name: np.array([point[name] for point in self.taken]) for name in self.taken[0]}
         return Trace(
             self.model,
             self.time,
@@ -215,7 +285,7 @@ class Simulation:
             self.actions[: self.time],
             self.readings[: self.time],
             None if self.states is None else self.states[: self.time + 1],
-            Checkpoints(**columns),
+            Checkpoints(**self._columns()),
             () if own is None else (*own.episodes, own.present_record),
             np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
         )

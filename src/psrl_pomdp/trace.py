@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ class Trace:
 
     model: POMDP
     horizon: int
-    seed: int
+    seed: int | Sequence[int]
     first_reading: int | None
     actions: npt.NDArray[np.unsignedinteger]
     readings: npt.NDArray[np.unsignedinteger]

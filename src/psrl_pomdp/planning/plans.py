@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,7 +14,7 @@ from scipy.optimize import linprog
 
 from ..arrays import Array
 from ..errors import InvalidModelError, ParseError, StartDependentError
-from ..files.archives import unpack
+from ..files.archives import pack, unpack
 from ..files.atomic import write_atomically
 from ..model import Units
 from .loop import Round
@@ -196,9 +195,7 @@ class Plan:
             "parents": self.grid.parents,
             "gains": self.grid.gains,
         }
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **{name: array for name, array in arrays.items() if array is not None})
-        return buffer.getvalue()
+        return pack(arrays)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Plan:
