@@ -42,8 +42,9 @@ from .protocol import (
     same_prior,
     step_numbers,
 )
-from .refresh import Space, Tuning, beliefs_and_visits, refresh
+from .refresh import Tuning, beliefs_and_visits, refresh
 from .rows import expand, free_rows
+from .space import Space
 
 _SAVED = ("belief", "counts", "log_weight", "product", "scale", "expected")
 _TUNED = ("refreshes", "correlation", "step", "length", "hmc_moves", "sweeps")

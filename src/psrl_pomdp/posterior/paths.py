@@ -156,26 +156,38 @@ def draw_end(alpha_end, state, counter):
     return counter
 
 
+@njit(inline="always")
+def _draw_step(n_states, n_kernels, step, before, counted, state, counter):
+    """s_i given s_{i+1} for each kernel: P(s_i = s) ∝ α_i(s) θ(s_{i+1} | s, a_i)."""
+    for n in range(n_kernels):
+        counter += _GOLDEN
+        into = _u32(state[n] * _u32(n_kernels) + _u32(n))
+        total = 0.0
+        for s in range(n_states):
+            total += before[s * n_kernels + n] * step[_u32(s * n_states * n_kernels) + into]
+        x, below = uniform(counter) * total, 0.0
+        chosen = _u32(0)
+        for s in range(n_states - 1):
+            below += before[s * n_kernels + n] * step[_u32(s * n_states * n_kernels) + into]
+            chosen += _u32(x >= below)
+        counted[_u32(chosen * _u32(n_states * n_kernels) + into)] += 1
+        state[n] = chosen
+    return counter
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def draw_back(states, transition, codes, action_of, begin, end, alpha, state, transitions, counter):
-    """s_i given s_{i+1} from `end` down to `begin`, counted in `transitions[A, S·S·N]`."""
-    n_states, n_kernels = len(states), _u32(len(state))
+    """s_i given s_{i+1} from `end` down to `begin`, counted in `transitions[A, S·S·N]`.
+
+    The usual number of kernels is written out, because addresses known to the compiler halve the time.
+    """
+    n_states, n_kernels = len(states), len(state)
     for i in range(end - begin - 1, -1, -1):
         a = action_of[codes[begin + i]]
-        step, before, counted = transition[a], alpha[i], transitions[a]
-        for n in range(n_kernels):
-            counter += _GOLDEN
-            into = _u32(state[n] * n_kernels + n)
-            total = 0.0
-            for s in range(n_states):
-                total += before[_u32(s) * n_kernels + n] * step[_u32(s * n_states) * n_kernels + into]
-            x, below = uniform(counter) * total, 0.0
-            chosen = _u32(0)
-            for s in range(n_states - 1):
-                below += before[_u32(s) * n_kernels + n] * step[_u32(s * n_states) * n_kernels + into]
-                chosen += _u32(x >= below)
-            counted[_u32(chosen * _u32(n_states) * n_kernels + into)] += 1
-            state[n] = chosen
+        if n_kernels == 32:
+            counter = _draw_step(n_states, 32, transition[a], alpha[i], transitions[a], state, counter)
+        else:
+            counter = _draw_step(n_states, n_kernels, transition[a], alpha[i], transitions[a], state, counter)
     return counter
 
 
@@ -210,11 +222,11 @@ def sample_paths(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, inverse):
+def smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, inverse, share):
     """β from `end` down to `begin`, and α_i(s) β_{i+1}(s′) / Σ α_i β_i added up by code.
 
-    `shares[code, S·S·N]` times `joint` is ξ by code; `beta[S·N]` moves along; `onward[S·N]`, `inverse[N]` are
-    scratch.
+    `shares[code, S·S·N]` times `joint` is ξ by code; `beta[S·N]` moves along; `onward[S·N]`, `inverse[N]`,
+    `share[N]` are scratch.
     """
     n_states, n_kernels = len(states), len(inverse)
     for i in range(end - begin - 1, -1, -1):
@@ -232,11 +244,14 @@ def smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, i
                 evidence += before[s * n_kernels + n] * onward[s * n_kernels + n]
             inverse[n] = 1.0 / evidence if evidence > 0.0 else 0.0
         for s in range(n_states):
+            for n in range(n_kernels):
+                share[n] = before[s * n_kernels + n] * inverse[n]
             for t in range(n_states):
+                row = counted[(s * n_states + t) * n_kernels : (s * n_states + t + 1) * n_kernels]
                 for n in range(n_kernels):
-                    share = before[s * n_kernels + n] * inverse[n]
-                    counted[(s * n_states + t) * n_kernels + n] += share * beta[t * n_kernels + n]
-        copy(onward, beta)
+                    row[n] += share[n] * beta[t * n_kernels + n]
+        for k in range(n_states * n_kernels):
+            beta[k] = onward[k]
         if any_small(states, beta, n_kernels):
             rescale(beta, inverse)
 
@@ -256,12 +271,12 @@ def expected_transitions(
 ):
     """ξ, added to `expected[A, S·S·N]`, of kernels in `joint`; their log-likelihoods in `log_scale[N]`."""
     size, n_kernels = alpha.shape[1], len(log_scale)
-    beta, onward, inverse = np.ones(size), np.zeros(size), np.zeros(n_kernels)
+    beta, onward, inverse, share = np.ones(size), np.zeros(size), np.zeros(n_kernels), np.zeros(n_kernels)
     last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)
     log_likelihood(alpha[n - last * SEGMENT], log_scale)
     for k in range(last, -1, -1):
         if k < last:
             segment_again(states, joint, codes, k, alpha, checkpoints, inverse)
         begin, end = k * SEGMENT, min(n, (k + 1) * SEGMENT)
-        smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, inverse)
+        smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, inverse, share)
     add_up(joint, action_of, shares, expected)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,9 @@ from ..arrays import Array
 from . import hmc
 from .dirichlet import log_dirichlet
 from .history import History
-from .paths import SEGMENT, sample_paths
+from .paths import sample_paths
 from .rows import Rows, expand, gather
+from .space import Space, flat
 from .visits import visits
 
 _LEAPS = 6
@@ -47,25 +47,6 @@ class Tuning:
     length: int = 0  # of the history then
     hmc_moves: int = 0
     sweeps: int = 0
-
-
-class Space:
-    """What a pass over the history reads beside it, and writes, for N kernels; grown with the history."""
-
-    def __init__(self, likelihood: Array, size: int) -> None:
-        n_actions, n_readings, n_states = likelihood.shape
-        self.states = (0,) * n_states
-        self.likelihood = likelihood
-        self.action_of = np.repeat(np.arange(n_actions, dtype=np.uint32), n_readings)  # [code]
-        self.joint = np.zeros((n_actions * n_readings, n_states * n_states * size))
-        self.shares = np.zeros_like(self.joint)
-        self.alpha = np.zeros((SEGMENT + 1, n_states * size))
-        self.checkpoints = np.zeros((1, n_states * size))
-
-    def fit(self, length: int) -> None:
-        wanted = length // SEGMENT + 1
-        if wanted > len(self.checkpoints):
-            self.checkpoints = np.zeros((2 * wanted, *self.checkpoints.shape[1:]))
 
 
 def systematic(weights: Array, uniform: float) -> npt.NDArray[np.int64]:
@@ -109,7 +90,7 @@ def gibbs(
 ) -> tuple[Array, Array]:
     """One sweep: paths given kernels, then rows given paths. Also the counts `[R, S′, N]` of the paths."""
     kernels = expand(rows, log_rows)
-    transitions = np.zeros(kernels.shape, dtype=np.int64)
+    transitions = np.zeros(kernels.shape, dtype=np.int32)
     sample_paths(
         space.states,
         flat(kernels),
@@ -126,11 +107,6 @@ def gibbs(
     )
     counts = gather(rows, transitions)
     return log_dirichlet(rng, rows.concentration[..., None] + counts, axis=1), counts
-
-
-def flat(kernels: npt.NDArray[np.generic]) -> npt.NDArray[Any]:
-    """`[A, S, S′, N]` as the flat `[A, S·S·N]` of the compiled passes, without a copy."""
-    return kernels.reshape(len(kernels), -1)
 
 
 def _measure(rows: Rows, before: Array, after: Array, counts: Array, tuning: Tuning) -> None:
@@ -159,26 +135,13 @@ def hamiltonian(
     """One HMC move of every kernel; the step adapts from refresh to refresh towards an acceptance of 3/4."""
     alpha, size = rows.concentration, log_rows.shape[-1]
     total = log_gamma(rng, np.repeat(alpha.sum(axis=1)[:, None], size, axis=1))
-    z = np.where(alpha[..., None] > 0, log_rows + total[:, None, :], -np.inf)
-    kernels = flat(expand(rows, log_rows))
-    target = (alpha, rows.where, space.likelihood, past.codes, space.action_of, past.length, past.start)
-    own = (kernels, space.joint, space.alpha, space.checkpoints, space.shares, np.zeros_like(kernels))
-    chances = hmc.move(
-        space.states,
-        z,
-        rng.standard_normal(z.shape),
-        tuning.step * (0.7 + 0.6 * rng.random(size)),
-        scales(rows, past.length, space.likelihood, tuning),
-        rng.random(size),
-        _LEAPS,
-        target,
-        own,
-    )
+    jitter = tuning.step * (0.7 + 0.6 * rng.random(size))
+    step = scales(rows, past.length, space.likelihood, tuning)[..., None] * jitter
+    z, chances = hmc.move(rows, log_rows + total[:, None, :], step, _LEAPS, past, space, rng)
     tuning.step *= float(np.exp((chances.mean() - _ACCEPTANCE) / np.sqrt(0.25 * tuning.hmc_moves + 1.0)))
     tuning.step = min(1.5, tuning.step)
     tuning.hmc_moves += 1
-    z -= z.max(axis=1, keepdims=True)
-    return np.asarray(z - np.log(np.exp(z).sum(axis=1, keepdims=True)))
+    return hmc.normalised(z)
 
 
 def log_gamma(rng: np.random.Generator, shape: Array) -> Array:

@@ -7,14 +7,15 @@ S′, N]`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Array
 from .dirichlet import DirichletPrior
-from .hmc import FLOOR
+
+FLOOR = 1e-100  # possible transitions are never quite impossible for the filters
 
 
 class Rows(NamedTuple):
@@ -51,7 +52,7 @@ def expand(rows: Rows, log_rows: Array) -> Array:
     return kernels
 
 
-def gather(rows: Rows, transitions: npt.NDArray[np.int64]) -> Array:
+def gather(rows: Rows, transitions: npt.NDArray[Any]) -> Array:
     """`[R, S′, N]` from counts `[A, S, S′, N]`: pairs that share a row add up."""
     free = rows.where >= 0
     counts = np.zeros((len(rows.concentration), *transitions.shape[2:]))

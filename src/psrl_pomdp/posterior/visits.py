@@ -120,7 +120,8 @@ def visits(
 ):
     """The present `belief[S·N]` and φ, added to `counts[A, S·X·N]`, of kernels `transition[A, S·S·N]`."""
     n_states, size = len(states), len(belief)
-    beta, column, scratch = np.zeros(size), np.zeros(size), np.zeros(size // n_states)
+    beta, column = np.zeros(size), np.zeros(size)
+    scratch, share = np.zeros(size // n_states), np.zeros(size // n_states)
     tabulate(transition, likelihood, joint)
     last = filter_all(states, joint, codes, n, start, alpha, checkpoints, scratch)
     copy(alpha[n - last * SEGMENT], belief)
@@ -132,7 +133,7 @@ def visits(
             segment_again(states, joint, codes, k, alpha, checkpoints, scratch)
         begin, end = k * SEGMENT, min(n, (k + 1) * SEGMENT)
         if forgotten:
-            smooth_back(states, joint, codes, begin, end, alpha, beta, shares, column, scratch)
+            smooth_back(states, joint, codes, begin, end, alpha, beta, shares, column, scratch, share)
             continue
         back(states, joint, codes, action_of, begin, end, alpha, onward, column, counts)
         merge(onward, n_states, beta)
