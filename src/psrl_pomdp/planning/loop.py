@@ -257,14 +257,17 @@ def close(
     stop: Callable[[], str | None],
     report: Callable[[Round], None] | None = None,
 ) -> str:
-    """Rounds until the gap is within `tolerance`, `stop` names a reason, or no point is left to add."""
-    thorough = False
-    if bracket.rounds and bracket.gap <= tolerance:
-        return "closed"
+    """Rounds until the gap is within `tolerance`, `stop` names a reason, or no point is left to add.
+
+    A bracket that had rounds before has made what it can of its points, and is given more of them first.
+    """
+    thorough, begun = False, bool(bracket.rounds)
     while True:
-        bracket.round(tolerance, thorough)
-        if report is not None:
-            report(bracket.rounds[-1])
+        if not begun:
+            bracket.round(tolerance, thorough)
+            if report is not None:
+                report(bracket.rounds[-1])
+        begun = False
         if bracket.gap <= tolerance:
             return "closed"
         reason = stop()

@@ -152,7 +152,7 @@ def _warmed(cold: Bracket, earlier: Plan, tolerance: float) -> Bracket:
     warm.start_from(earlier.grid, earlier.controller)
     warm.grid.tighten(max(1e-11, 0.1 * tolerance), 20 * tolerance)
     warm.round(tolerance)
-    if warm.gap <= max(300 * tolerance, 3 * earlier.gap):
+    if warm.gap <= max(10 * tolerance, 3 * earlier.gap):
         return warm
     cold.grid.work = warm.work
     best = warm.search.best

@@ -189,7 +189,7 @@ class ControllerSearch:
         found = self._by_krylov(chain.matrix(), paid, guess)
         if found is not None or chain.nnz > 25 * n or n > 60_000:
             return found
-        self.work += 200.0 * chain.nnz
+        self.work += 200.0 * chain.nnz + 3.0 * n**2  # it fills in
         corner, ones = csc_array(([1.0], ([0], [0])), shape=(1, n)), csc_array(np.ones((n, 1)))
         try:
             system = bmat([[identity(n) - chain.matrix(), ones], [corner, None]], format="csc")
