@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from .planning import CertificateError, Plan, plan, plan_many, verify
     from .posterior import DirichletPosterior, DirichletPrior, FinitePosterior, FinitePrior
     from .problems import Problem, problem
+    from .regret import (
+        RegretCurve,
+        bayesian_runs,
+        check_run,
+        decompose,
+        finite_bound,
+        fit_growth,
+        general_bound,
+        regret_curve,
+    )
     from .schedule import DoublingSchedule, Schedule, TSDESchedule
     from .simulation import simulate
     from .structure import Structure, analyse
@@ -48,6 +58,7 @@ __all__ = [
     "ParseError",
     "Plan",
     "Problem",
+    "RegretCurve",
     "Schedule",
     "Setting",
     "StartDependentError",
@@ -57,14 +68,21 @@ __all__ = [
     "Units",
     "UnknownNameError",
     "analyse",
+    "bayesian_runs",
     "check_agent",
     "check_model",
     "check_planner",
     "check_posterior",
+    "check_run",
+    "decompose",
+    "finite_bound",
+    "fit_growth",
+    "general_bound",
     "load",
     "plan",
     "plan_many",
     "problem",
+    "regret_curve",
     "save",
     "simulate",
     "verify",
@@ -94,6 +112,16 @@ _ROOMS = {
     "planning": ("CertificateError", "Plan", "plan", "plan_many", "verify"),
     "posterior": ("DirichletPosterior", "DirichletPrior", "FinitePosterior", "FinitePrior"),
     "problems": ("Problem", "problem"),
+    "regret": (
+        "RegretCurve",
+        "bayesian_runs",
+        "check_run",
+        "decompose",
+        "finite_bound",
+        "fit_growth",
+        "general_bound",
+        "regret_curve",
+    ),
     "structure": ("Structure", "analyse"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
