@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import PSRLError, did_you_mean
 
 # Command -> its module here; the order is the order of the help.
-_COMMANDS = ("demo", "problems", "show", "solve", "verify")
+_COMMANDS = ("demo", "problems", "show", "solve", "verify", "check")
 
 
 class _Commands(click.Group):
@@ -55,6 +55,7 @@ def cli(debug: bool) -> None:
       psrl-pomdp show my-model.pomdp      your own, checked
       psrl-pomdp solve machine-repair     its best average, proved, and the policy
       psrl-pomdp verify plan.npz tiger    a saved plan, proved again
+      psrl-pomdp check separated          which of the paper's assumptions hold
     """
 
 

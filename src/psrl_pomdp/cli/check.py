@@ -1,0 +1,206 @@
+"""`psrl-pomdp check`: which of the paper's assumptions hold for a problem and a prior, with margins."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import console, find_model, json_option, parameter_option, plain, print_json, print_rows
+
+if TYPE_CHECKING:
+    from ..model import POMDP
+    from ..regret.assumptions import Assessment
+    from ..regret.bounds import Constant
+    from ..regret.runs import Prior
+
+ASSUMPTION_FAILS = 3  # the exit code
+_MOST_LISTED = 10
+_HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
+
+
+@click.command("check")
+@click.argument("model", metavar="NAME|FILE")
+@parameter_option
+@click.option(
+    "--prior",
+    "kind",
+    type=click.Choice(["finite", "dirichlet"]),
+    help="What a learner believes beforehand; left out, the problem's finite family where it has one.",
+)
+@click.option(
+    "--horizon",
+    type=click.IntRange(min=10, max=10**6),
+    default=1000,
+    show_default=True,
+    help="How long the simulated runs are.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1, max=1000),
+    default=8,
+    show_default=True,
+    help="How many simulated runs there are.",
+)
+@json_option
+def command(
+    model: str, parameters: tuple[str, ...], kind: str | None, horizon: int, seeds: int, as_json: bool
+) -> None:
+    """Say which of the paper's assumptions hold for a problem and a prior, with margins, and what follows.
+
+    Whether the best average depends on the start is settled by planning; how far the kernels of a finite
+    family are apart in what they let one read is a certified bound, and pairs without a margin are named,
+    with what confusing them costs. How fast beliefs and kernels are learned is estimated, from short
+    simulated runs, and labelled so. A file has no family: its prior is Dirichlet(1) on the transitions that
+    it gives a positive probability.
+
+    \b
+    Examples:
+      psrl-pomdp check separated
+      psrl-pomdp check tiger --prior dirichlet --seeds 20
+      psrl-pomdp check my-model.pomdp --json
+
+    \b
+    Exit codes:
+      0  nothing was found against the theorem for this prior
+      1  an error, told on stderr
+      2  a mistake in the command line
+      3  an assumption of the theorem fails, or seems to
+    """
+    from ..regret.assumptions import assess
+
+    found = find_model(model, parameters)
+    prior, words = choose_prior(found, kind)
+    assessment = assess(found, prior, horizon=horizon, seeds=seeds)
+    document = summarise(found, assessment, words)
+    if as_json:
+        print_json(document)
+    else:
+        print_assessment(document)
+    if assessment.failing:
+        click.get_current_context().exit(ASSUMPTION_FAILS)
+
+
+def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
+    """The prior that was asked for, or the one that makes most sense, and what it is in words."""
+    import numpy as np
+
+    from ..posterior import DirichletPrior
+    from ..problems import Problem
+
+    family = model.family if isinstance(model, Problem) else None
+    if kind == "finite" and family is None:
+        raise click.UsageError("there is no finite family here: only --prior dirichlet can be checked")
+    if family is not None and kind != "dirichlet":
+        return family, f"finite: {len(family)} kernels, kernel 0 the truth"
+    if isinstance(model, Problem):
+        return model.prior, "Dirichlet rows, the problem's own"
+    possible = (model.transition > 0.0).astype(np.float64)
+    words = "Dirichlet(1) on the transitions that the file makes possible; its zeros are taken as known"
+    return DirichletPrior(model.setting, possible), words
+
+
+def summarise(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
+    """Everything that `check` says, as plain data; infinite numbers are texts."""
+    document = {
+        "model": model.name,
+        "prior": prior,
+        "assumptions": [
+            {"name": each.name, "verdict": each.verdict, "words": each.words, **each.numbers}
+            for each in found.aspects
+        ],
+        "confusions": [
+            {
+                "kernels": list(each.kernels),
+                "actions": [model.setting.names.action(a) for a in each.actions],
+                "never_told_apart": each.never,
+                "excess": list(each.excess),
+                "harmless": each.harmless,
+                "words": each.words(model.setting),
+            }
+            for each in found.confusions
+        ],
+        "bounds": _bounds(found),
+        "conclusions": list(found.conclusions),
+    }
+    finite: dict[str, Any] = _finite_numbers(document)
+    return finite
+
+
+def _bounds(found: Assessment) -> dict[str, Any]:
+    """The theorems' constants and values, scaled; the caller's word counts where assumptions fail."""
+    bounds: dict[str, Any] = {"horizons": list(_HORIZONS)}
+    if found.finite is not None:
+        own = found.finite
+        bounds["finite"] = {
+            name: _constant(constant)
+            for name, constant in (
+                ("H", own.span), ("epsilon", own.epsilon), ("d", own.spread), ("alpha", own.alpha),
+                ("beta", own.beta),
+            )
+        } | {
+            "stated": own.stated(_HORIZONS).tolist(),
+            "proved": own.proved(_HORIZONS).tolist(),
+            "corrected": own.corrected(_HORIZONS).tolist(),
+        }  # fmt: skip
+    if found.general is not None:
+        wide = found.general
+        bounds["general"] = {
+            "H": _constant(wide.span),
+            "K_1": _constant(wide.belief),
+            "K_2": _constant(wide.kernel),
+            "value": wide.at(_HORIZONS).tolist(),
+        }
+    return bounds
+
+
+def _constant(constant: Constant) -> dict[str, Any]:
+    return {"value": constant.value, "basis": constant.basis, "how": constant.how}
+
+
+def _finite_numbers(value: Any) -> Any:
+    """The same with texts for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {name: _finite_numbers(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite_numbers(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def print_assessment(document: dict[str, Any]) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(plain(document["model"] or "a model"), style="bold"))
+    out.print()
+    rows = [("prior", document["prior"])]
+    rows += [
+        (_label(each["name"]), f"{each['verdict']}: {each['words']}") for each in document["assumptions"]
+    ]
+    span = document["assumptions"][0].get("span")
+    if span is not None:
+        rows.append(("span H", "{:.4g} to {:.4g}, scaled (as seen, not proved)".format(*span)))
+    print_rows(rows)
+    _print_list("Kernels without a margin", [each["words"] for each in document["confusions"]])
+    _print_list("What follows", document["conclusions"])
+
+
+def _label(name: str) -> str:
+    return f"assumption {name}" if name[0].isdigit() else name
+
+
+def _print_list(title: str, lines: list[str]) -> None:
+    from rich.text import Text
+
+    if not lines:
+        return
+    out = console()
+    out.print()
+    out.print(Text(title, style="bold"))
+    for line in lines[:_MOST_LISTED]:
+        out.print(Text(f"  {plain(line)}"))
+    if len(lines) > _MOST_LISTED:
+        out.print(Text(f"  and {len(lines) - _MOST_LISTED} more (--json lists all)"))
