@@ -51,7 +51,7 @@ def test_filters_agree_with_every_path(n_states: int, by_action: bool, first: bo
         assert belief.weights(own) == pytest.approx(weights, abs=1e-13)
         assert pytest.approx(exact.belief, abs=1e-13) == own.belief.T
         before = every_path(setting, kernels, initial, o_1, actions[:t], readings[:t])
-        assert own.counts.sum(axis=2).transpose(2, 0, 1) == pytest.approx(before.visits, abs=1e-13)
+        assert own.counts.sum(axis=0).transpose(2, 0, 1) == pytest.approx(before.visits, abs=1e-13)
         if t < 5:
             o = readings[t]
             assert belief.update(own, actions[t], 3 if o is None else o)
@@ -65,7 +65,7 @@ def test_visits_by_present_state() -> None:
     own = belief.filters(setting, kernels, np.ones(1))
     belief.begin(own, np.full((2, 1), 0.5), np.ones(2))
     belief.update(own, 0, 0)
-    assert own.counts[0, :, :, 0] == pytest.approx(0.5 * kernels[0, 0])
+    assert own.counts[:, 0, :, 0].T == pytest.approx(0.5 * kernels[0, 0])
 
 
 def test_impossible_reading_changes_nothing() -> None:

@@ -34,6 +34,7 @@ from .arrays import Array
 from .model import Setting
 
 _SMALL = 1e-200  # products below this are folded into the logarithms
+_REPEATED = 1 << 18  # numbers that repeated kernels may take: what a cache holds
 
 
 class Filters(NamedTuple):
@@ -42,13 +43,16 @@ class Filters(NamedTuple):
     transition: Array  # [A, S, S', N]
     likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a lost reading
     belief: Array  # [S, N]: h_t(s; θ_n); zero everywhere once a reading was impossible under θ_n
-    counts: Array  # [A, S, S, N]: φ_t(a, s; x)
+    counts: Array  # [X, A, S, N]: φ_t(a, s; x), by the present state x first
     log_weight: Array  # [N]: log f_t up to a constant and up to `product`
     product: Array  # [N]: of the chances of the readings since the last logarithm
     scale: Array  # [N]: exp(log_weight)
     expected: Array  # [A, S]: ñ_t
+    moves: Array  # [A, S, S', L]: `transition`, repeated for several pairs (a, s) so that loops are long
     predicted: Array  # [S, N]: scratch, as are all below
-    row: Array  # [S, N]
+    rows: Array  # [S, L]
+    inverse: Array  # [L]: 1 / P, repeated
+    total: Array  # [A·S·N]
     chance: Array  # [N]: P of the newest reading, then 1 / P
     weight: Array  # [N]: f_t
 
@@ -66,20 +70,32 @@ def filters(setting: Setting, kernels: Array, weights: Array) -> Filters:
     n_kernels, n_actions, n_states = kernels.shape[:3]
     with np.errstate(divide="ignore"):
         log_weight = np.log(weights)
+    pairs = n_actions * n_states
+    repeats = pairs if pairs * kernels.size <= _REPEATED else 1
+    transition = np.ascontiguousarray(kernels.transpose(1, 2, 3, 0))
     return Filters(
-        transition=np.ascontiguousarray(kernels.transpose(1, 2, 3, 0)),
+        transition=transition,
         likelihood=likelihoods(setting),
         belief=np.zeros((n_states, n_kernels)),
-        counts=np.zeros((n_actions, n_states, n_states, n_kernels)),
+        counts=np.zeros((n_states, n_actions, n_states, n_kernels)),
         log_weight=log_weight,
         product=(weights > 0.0).astype(np.float64),
         scale=weights.copy(),
         expected=np.zeros((n_actions, n_states)),
+        moves=np.tile(transition, repeats),
         predicted=np.zeros((n_states, n_kernels)),
-        row=np.zeros((n_states, n_kernels)),
+        rows=np.zeros((n_states, repeats * n_kernels)),
+        inverse=np.zeros(repeats * n_kernels),
+        total=np.zeros(pairs * n_kernels),
         chance=np.zeros(n_kernels),
         weight=weights.copy(),
     )
+
+
+def put_kernels(filters: Filters, transition: Array) -> None:
+    """Other kernels `[A, S, S′, N]` in the places of these."""
+    filters.transition[...] = transition
+    filters.moves[...] = np.tile(transition, filters.moves.shape[-1] // transition.shape[-1])
 
 
 def first_likelihood(setting: Setting, reading: int | None) -> Array:
@@ -179,34 +195,53 @@ def linear_weights(product, scale, weight):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def expect(counts, belief, action, weight, expected):
-    """ñ_{t+1}(s, a) = Σ_θ f_t(θ) (Σ_x φ_t(a, s; x) + 1{a = a_t} h_t(s)), before o_{t+1} is taken in."""
-    n_actions, n_states, _, n_kernels = counts.shape
+def expect(counts, weight, expected, total):
+    """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), where φ holds the present step; `total` is scratch."""
+    n_states, n_actions, _, n_kernels = counts.shape
+    flat = counts.reshape(n_states, n_actions * n_states * n_kernels)
+    total[:] = flat[0]
+    for x in range(1, n_states):
+        part = flat[x]
+        for i in range(len(total)):
+            total[i] += part[i]
     for a in range(n_actions):
         for s in range(n_states):
-            number = 0.0
-            for x in range(n_states):
-                for n in range(n_kernels):
-                    number += weight[n] * counts[a, s, x, n]
+            number, first = 0.0, (a * n_states + s) * n_kernels
+            for n in range(n_kernels):
+                number += weight[n] * total[first + n]
             expected[a, s] = number
-    for s in range(n_states):
-        for n in range(n_kernels):
-            expected[action, s] += weight[n] * belief[s, n]
 
 
 @njit(cache=True, nogil=True)
-def count(transition, likelihood, belief, counts, action, inverse, row):
-    """φ_{t+1} from φ_t and h_t, in place; `inverse[N]` is 1 / P, `row[S, N]` is scratch."""
-    n_actions, n_states, _, n_kernels = counts.shape
-    for s in range(n_states):
-        for n in range(n_kernels):
-            counts[action, s, s, n] += belief[s, n]
-    for a in range(n_actions):
-        for s in range(n_states):
-            predict(transition, counts[a, s], row)
-            for t in range(n_states):
-                for n in range(n_kernels):
-                    counts[a, s, t, n] = row[t, n] * (likelihood[t] * inverse[n])
+def visit(counts, belief, action):
+    """The present step in φ: φ_t(a_t, s; s) + h_t(s)."""
+    for s in range(belief.shape[0]):
+        for n in range(belief.shape[1]):
+            counts[s, action, s, n] += belief[s, n]
+
+
+@njit(cache=True, nogil=True)
+def count(moves, likelihood, counts, inverse, rows):
+    """φ_{t+1} from φ_t with the present step, in place.
+
+    `moves[S, S′, L]` and `inverse[L]`, 1 / P, are repeated for L / N pairs (a, s) at a time: one long loop
+    takes a fraction of the time of many short ones. `rows[S, L]` is scratch.
+    """
+    n_states, length = rows.shape
+    flat = counts.reshape(n_states, counts.size // n_states)
+    for first in range(0, flat.shape[1], length):
+        for t in range(n_states):
+            row, move, old = rows[t], moves[0, t], flat[0, first : first + length]
+            for i in range(length):
+                row[i] = move[i] * old[i]
+            for x in range(1, n_states):
+                move, old = moves[x, t], flat[x, first : first + length]
+                for i in range(length):
+                    row[i] += move[i] * old[i]
+        for t in range(n_states):
+            row, new = rows[t], flat[t, first : first + length]
+            for i in range(length):
+                new[i] = row[i] * (likelihood[t] * inverse[i])
 
 
 @njit(cache=True, nogil=True)
@@ -239,10 +274,13 @@ def update(filters, action, reading):
         return False
     weight = filters.weight
     linear_weights(filters.product, filters.scale, weight)
-    expect(filters.counts, belief, action, weight, filters.expected)
+    visit(filters.counts, belief, action)
+    expect(filters.counts, weight, filters.expected, filters.total)
     reweigh(filters.log_weight, filters.product, filters.scale, chance)
     invert(chance)
-    count(transition, likelihood, belief, filters.counts, action, chance, filters.row)
+    for first in range(0, len(filters.inverse), len(chance)):
+        filters.inverse[first : first + len(chance)] = chance
+    count(filters.moves[action], likelihood, filters.counts, filters.inverse, filters.rows)
     normalise(predicted, chance, belief)
     return True
 

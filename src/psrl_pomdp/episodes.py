@@ -14,8 +14,8 @@ import numpy.typing as npt
 from numba import njit
 
 from .arrays import Array
-from .belief import linear_weights, update
-from .posterior.ensemble import follow, reach
+from .belief import update
+from .posterior.ensemble import follow, reach, refresh_due
 
 Index = npt.NDArray[np.int64]
 
@@ -110,7 +110,7 @@ def take_in(policy, used, episode, expected, likelihood, action, reading):
         over = BY_SCHEDULE
     if clock[2] != NONE and doubled(pseudo, episode.pseudo_start):
         over = BY_BOTH if over == BY_SCHEDULE else BY_COUNTS
-    if not used.belief.any():
+    if used.chance[0] == 0.0:
         over = RULED_OUT
     clock[3] = over
 
@@ -220,7 +220,7 @@ def play(
             take_in(policy, used, episode, filters.expected, filters.likelihood, action, reading)
             if least_size > 0.0:
                 possible.now[:] = possible.then
-                if linear_weights(filters.product, filters.scale, filters.weight) < least_size:
+                if refresh_due(filters, least_size):
                     return done, REFRESH
             if episode.clock[3] != GOES_ON:
                 return done, EPISODE_OVER

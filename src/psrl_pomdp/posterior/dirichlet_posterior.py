@@ -179,6 +179,7 @@ class DirichletPosterior:
         past.write(actions.astype(np.int64), observations.astype(np.int64))
         past.length += len(actions)
         self.time = past.length + 1
+        self._used.transition[...] = np.nan  # its belief was not kept up
         if refresh:
             self.refresh()
 
@@ -188,8 +189,9 @@ class DirichletPosterior:
             self._rows, self._log_rows, self.weights, self._past, self._space, self.tuning, self._rng
         )
         kernels, own = expand(self._rows, self._log_rows), self._filters
-        own.transition[...] = kernels
-        own.belief[...], own.counts[...] = beliefs_and_visits(kernels, self._past, self._space)
+        filtering.put_kernels(own, kernels)
+        own.belief[...], visits = beliefs_and_visits(kernels, self._past, self._space)
+        own.counts[...] = visits.transpose(2, 0, 1, 3)
         own.log_weight[:] = 0.0
         own.product[:] = 1.0
         own.scale[:] = 1.0
@@ -255,7 +257,7 @@ class DirichletPosterior:
         own._rng = rng
         own.time = int(restored(state, "time", scalar))
         own._log_rows = restored(state, "log_rows", own._log_rows)
-        own._filters.transition[...] = expand(own._rows, own._log_rows)
+        filtering.put_kernels(own._filters, expand(own._rows, own._log_rows))
         for name in _SAVED:
             array = getattr(own._filters, name)
             array[...] = restored(state, name, array)
