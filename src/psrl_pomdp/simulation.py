@@ -8,7 +8,7 @@ compiled loop, made of the same steps. The world's chance is a stream of its own
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol
 
 import msgspec
 import numpy as np
@@ -36,24 +36,15 @@ _MOVING = ("present", "belief", "visits", "sums")  # what changes of a world
 class Agent(Protocol):
     """Whatever chooses actions by readings.
 
-    `to_bytes` and `from_bytes` let a run be taken up again after a crash; only that needs them.
+    One that also has `to_bytes()`, and `from_bytes(data)` on its class, can be taken up again after a crash.
     """
-
-    def act(self, observation: int | None) -> int: ...
-    def to_bytes(self) -> bytes: ...
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self: ...
-
-
-class Chooser(Protocol):
-    """As much of an agent as a run needs that is not taken up again."""
 
     def act(self, observation: int | None) -> int: ...
 
 
 def simulate(
     model: POMDP,
-    agent: Agent | Chooser,
+    agent: Agent,
     horizon: int,
     seed: int | Sequence[int] = 0,
     *,
@@ -96,7 +87,7 @@ class Simulation:
     def __init__(
         self,
         model: POMDP,
-        agent: Agent | Chooser,
+        agent: Agent,
         seed: int | Sequence[int] = 0,
         *,
         checkpoints: Sequence[int] | None = None,
@@ -126,7 +117,7 @@ class Simulation:
             raise InvalidModelError(f"horizon is {horizon!r}: a whole number of at least {max(1, self.time)}")
         self._room(int(horizon))
         stops = log_spaced(horizon) if self.wanted is None else self.wanted
-        for stop in [*stops[(stops > self.time) & (stops < horizon)].tolist(), int(horizon)]:
+        for stop in [*stops[(stops >= self.time) & (stops < horizon)].tolist(), int(horizon)]:
             while self.time < stop:
                 self._steps(min(_CHUNK, stop - self.time))
                 if progress is not None:
@@ -273,7 +264,8 @@ class Simulation:
         self.learner = self.agent if isinstance(self.agent, PSRLAgent) else None
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        return {name: np.array([point[name] for point in self.taken]) for name in self.taken[0]}
+        names = self.taken[0] if self.taken else ()
+        return {name: np.array([point[name] for point in self.taken]) for name in names}
 
     def _trace(self) -> Trace:
         own = self.learner

@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import PSRLError, did_you_mean
 
 # Command -> its module here; the order is the order of the help.
-_COMMANDS = ("demo", "problems", "show", "solve", "verify", "check")
+_COMMANDS = ("demo", "problems", "show", "solve", "verify", "check", "run", "resume")
 
 
 class _Commands(click.Group):
@@ -56,6 +56,8 @@ def cli(debug: bool) -> None:
       psrl-pomdp solve machine-repair     its best average, proved, and the policy
       psrl-pomdp verify plan.npz tiger    a saved plan, proved again
       psrl-pomdp check separated          which of the paper's assumptions hold
+      psrl-pomdp run tiger                learn it, many times, and measure the regret
+      psrl-pomdp resume tiger-results     what a crash or Ctrl-C has left
     """
 
 

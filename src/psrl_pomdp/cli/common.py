@@ -36,10 +36,10 @@ def find_model(name_or_file: str, parameters: Sequence[str] = ()) -> POMDP:
         if parameters:
             raise click.UsageError("a file has no parameters")
         return load(path)
-    return problem(name_or_file, **dict(map(_parameter, parameters)))
+    return problem(name_or_file, **dict(map(parameter, parameters)))
 
 
-def _parameter(text: str) -> tuple[str, Any]:
+def parameter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise click.UsageError(f"parameter {text!r}: wanted NAME=VALUE")

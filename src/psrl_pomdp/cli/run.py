@@ -1,0 +1,116 @@
+"""`psrl-pomdp run`: a study, or a quick one from flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import json_option, parameter_option
+from .study_display import engine_options, finish, show_and_run
+
+if TYPE_CHECKING:
+    from ..experiment import Study
+
+VERIFY_DIFFERS = 4  # the exit code
+
+
+@click.command("run")
+@click.argument("what", metavar="NAME|FILE|STUDY.toml|DIR")
+@parameter_option
+@click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
+@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Runs of every agent.  [default: 16]")
+@click.option(
+    "--agents", metavar="KINDS", help="Comma-separated: psrl, oracle, random.  [default: all three]"
+)
+@click.option("--prior", type=click.Choice(["finite", "dirichlet"]), help="What psrl believes at first.")
+@click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
+@click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
+@engine_options
+@click.option("--parquet", is_flag=True, help="Write tables as Parquet instead of CSV.")
+@click.option("--verify", "sample", is_flag=True, help="Run a sample of DIR's jobs again and compare bytes.")
+@json_option
+def command(
+    what: str,
+    parameters: tuple[str, ...],
+    out: Path | None,
+    workers: int | None,
+    engine: str,
+    parquet: bool,
+    sample: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Run agents on a problem many times, and measure what not knowing it cost.
+
+    Every finished job is kept at once: Ctrl-C, a crash or a power cut lose at most what was under way, and
+    `psrl-pomdp resume DIR` runs only what is missing. Results do not depend on the number of workers.
+
+    \b
+    Examples:
+      psrl-pomdp run tiger --horizon 100000 --seeds 64
+      psrl-pomdp run separated --prior finite --out separated-finite
+      psrl-pomdp run study.toml --workers 8 --engine dask
+      psrl-pomdp run --verify separated-finite
+
+    \b
+    Exit codes:
+      0  every job has a result
+      1  some job failed, or an error, told on stderr
+      2  a mistake in the command line or in the study
+      4  --verify found results that do not repeat
+      130  interrupted; what was finished is kept
+    """
+    from ..experiment.store import Store
+
+    if sample:
+        _verify(Path(what))
+        return
+    study = _study(what, parameters, flags)
+    folder = out or Path(f"{Path(what).stem}-results")
+    store = Store.create(folder, study)
+    progress = show_and_run(store, workers, engine)
+    finish(store, progress, parquet, as_json)
+
+
+def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Study:
+    """From a file, or from flags around a problem."""
+    from ..experiment import read_study
+    from ..experiment.study import study_from
+    from .common import find_model, parameter
+
+    if Path(what).suffix.lower() == ".toml":
+        given = [name for name, value in flags.items() if value] + (["parameter"] if parameters else [])
+        if given:
+            raise click.UsageError(f"--{given[0]}: a study file says everything; change it there")
+        return read_study(what)
+    find_model(what, parameters)  # mistakes are told before anything is written
+    agents = [kind.strip() for kind in (flags["agents"] or "psrl,oracle,random").split(",")]
+    words: dict[str, Any] = {
+        "problem": str(Path(what).resolve()) if Path(what).is_file() else what,
+        "horizon": flags["horizon"] or 10_000,
+        "seeds": flags["seeds"] or 16,
+        "seed": flags["seed"] or 0,
+        "truth": "prior" if flags["bayesian"] else "fixed",
+        "agents": [
+            {"kind": kind} | ({"prior": flags["prior"]} if flags["prior"] and kind == "psrl" else {})
+            for kind in agents
+        ],
+    }
+    if parameters:
+        words["parameters"] = dict(map(parameter, parameters))
+    return study_from(words, "the command line")
+
+
+def _verify(folder: Path) -> None:
+    from ..experiment.runner import verify
+    from ..experiment.store import Store
+
+    store = Store.open(folder)
+    different = verify(store, jobs=4)
+    if different:
+        click.echo(f"these do not repeat: {', '.join(different)}", err=True)
+        click.get_current_context().exit(VERIFY_DIFFERS)
+    click.echo("a sample of jobs was run again: the same bytes")

@@ -1,0 +1,225 @@
+"""A job is one agent and one seed of a study; its result is bytes that depend on nothing else.
+
+Randomness is spawned from (study's seed, number of the run, what for), so that workers, their order and their
+load change nothing; planning effort is counted in operations. All agents of a study meet the same worlds and
+the same chance, which makes comparisons between them sharper.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from .. import __version__
+from ..agent import Effort, PSRLAgent
+from ..baselines import RandomAgent
+from ..errors import InvalidModelError, ParseError
+from ..files import load
+from ..files.atomic import write_atomically
+from ..model import POMDP
+from ..planning import Plan, plan
+from ..posterior import DirichletPrior, FinitePrior
+from ..problems import Problem, problem
+from ..schedule import schedule_named
+from ..simulation import Agent, Simulation
+from ..trace import Trace
+from .study import AgentSpec, Study
+
+_WORLD, _TRUTH, _AGENT = 0, 1, 2  # what a stream is for
+_BETWEEN = 20.0  # seconds between checkpoints of a long job
+
+
+@dataclass(frozen=True)
+class Job:
+    """The agent `agent` of a study in its run `run`."""
+
+    agent: str
+    run: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.agent}-{self.run:05d}"
+
+
+def jobs_of(study: Study) -> list[Job]:
+    """All jobs; runs outer, so that all agents have some results early."""
+    return [Job(agent.label, run) for run in range(study.seeds) for agent in study.agents]
+
+
+def perform(study: Study, job: Job, partial: Path | None = None) -> bytes:
+    """The result of a job, as the bytes of its file.
+
+    Where `partial` is given, the run is kept there every so often, and taken up from there. Whoever keeps
+    the result removes it.
+    """
+    spec = next(agent for agent in study.agents if agent.label == job.agent)
+    world, model = world_of(study, job.run)
+    best = _truth_planned(world, study.tolerance, study.max_work)
+    run = Simulation(world, agent_for(study, spec, world, model, job.run), seed=(study.seed, job.run, _WORLD))
+    _resume(run, partial)
+    trace = run.until(study.horizon, _keeper(run, partial))
+    return encode(result_of(study, job, trace, best))
+
+
+@lru_cache(maxsize=4)
+def _truth_planned(world: POMDP, tolerance: float, max_work: float) -> Plan:
+    """J of the truth, once for all jobs of a process that share it."""
+    return plan(world, tolerance, max_work=max_work)
+
+
+def _resume(run: Simulation, partial: Path | None) -> None:
+    if partial is not None and partial.exists():
+        try:
+            run.resume(partial.read_bytes())
+        except (ParseError, InvalidModelError, KeyError, ValueError):
+            partial.unlink(missing_ok=True)  # half of a run that cannot be read is run again
+
+
+def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | None:
+    """Keeps the run at times; the clock decides when, and changes no result."""
+    if partial is None:
+        return None
+    last = time.monotonic()
+
+    def keep(steps: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > _BETWEEN:
+            write_atomically(partial, run.to_bytes())
+            last = time.monotonic()
+
+    return keep
+
+
+# -- what is run --------------------------------------------------------------------------------
+
+
+def model_of(study: Study) -> POMDP:
+    """The problem of this name, or the model in this file."""
+    path = Path(study.problem)
+    if path.suffix and path.is_file():
+        if study.parameters:
+            raise InvalidModelError("parameters: a model file has none")
+        return load(path)
+    return problem(study.problem, **study.parameters)
+
+
+def prior_of(model: POMDP, wanted: str) -> FinitePrior | DirichletPrior:
+    """The finite family or the Dirichlet prior that goes with a problem."""
+    family = model.family if isinstance(model, Problem) else None
+    if wanted == "finite" and family is None:
+        raise InvalidModelError(
+            f'{model.name or "this model"} has no finite family: prior = "dirichlet" is meant'
+        )
+    if family is not None and wanted != "dirichlet":
+        return family
+    if isinstance(model, Problem):
+        return model.prior
+    return DirichletPrior(model.setting, (model.transition > 0).astype(np.float64))
+
+
+def world_of(study: Study, run: int) -> tuple[POMDP, POMDP]:
+    """The world of a run, and the problem that it comes from."""
+    model = model_of(study)
+    if study.truth == "fixed":
+        return model, model
+    rng = np.random.default_rng((study.seed, run, _TRUTH))
+    prior = prior_of(model, study.agents[0].prior)
+    return POMDP(model.setting, prior.sample(rng), name=f"{model.name} drawn for run {run}"), model
+
+
+def agent_for(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, run: int) -> Agent:
+    """A fresh agent. Its stream depends on its name, not on its place in the study."""
+    code = int.from_bytes(hashlib.sha256(spec.label.encode()).digest()[:8], "big")
+    seed: Sequence[int] = (study.seed, run, _AGENT, code)
+    if spec.kind == "random":
+        return RandomAgent(model.n_actions, seed)
+    if spec.kind == "oracle":
+        known = FinitePrior(world.setting, world.transition[None])
+        exact = Effort(
+            floor=study.tolerance, ceiling=study.tolerance, max_work=study.max_work, max_points=10_000
+        )
+        return PSRLAgent(known, seed=seed, effort=exact)
+    schedule = schedule_named(spec.schedule) if spec.schedule else None
+    effort = Effort(floor=spec.floor, ceiling=spec.ceiling, max_work=spec.max_work)
+    return PSRLAgent(prior_of(model, spec.prior), schedule, seed, effort=effort)
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def result_of(study: Study, job: Job, trace: Trace, best: Plan) -> dict[str, Any]:
+    """Plain data: everything that the regret, its decomposition and the lemmas need. Costs are scaled."""
+    points, units = trace.checkpoints, trace.model.setting.units
+    names = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")
+    episodes = trace.episodes
+    return {
+        "version": __version__,
+        "platform": f"{platform.system()} {platform.machine()}, numpy {np.__version__}",
+        "study": study.fingerprint,
+        "agent": job.agent,
+        "run": job.run,
+        "problem": trace.model.name,
+        "horizon": trace.horizon,
+        "units": [units.low, units.high, units.kind, units.name],
+        "truth": {"lower": best.lower_cost, "upper": best.upper_cost, "status": best.status,
+                  "span": None if best.depends_on_start else list(best.span)},
+        "times": points.times.tolist(),
+        **{name: _numbers(points.sums[:, i]) for i, name in enumerate(names)},
+        "control": trace.controlled(best).tolist(),
+        "posterior": _numbers(points.truth),
+        "visits": points.visits.tolist(),
+        "expected_counts": _numbers(points.expected),
+        "pseudo_counts": points.pseudo.tolist(),
+        "episodes": {
+            "start": [e.start for e in episodes],
+            "length": [e.length for e in episodes],
+            "ended": [e.ended for e in episodes],
+            "kernel": [e.kernel for e in episodes],
+            "lower": [e.lower_cost for e in episodes],
+            "upper": [e.upper_cost for e in episodes],
+            "tolerance": [e.tolerance for e in episodes],
+            "status": [e.status for e in episodes],
+            "work": [e.work for e in episodes],
+            **{name: _numbers(trace.episode_sums[:, i]) for i, name in enumerate(names)},
+        },
+    }  # fmt: skip
+
+
+def _numbers(array: Any) -> Any:
+    """Lists, with None for what is not a number."""
+    if np.isnan(array).any():
+        return None if np.isnan(array).all() else [_numbers(row) for row in array]
+    return array.tolist()
+
+
+def encode(result: dict[str, Any]) -> bytes:
+    """A result as the bytes of a file, with a checksum of the rest."""
+    body = msgspec.json.encode(result)
+    total = hashlib.sha256(body).hexdigest()
+    return msgspec.json.encode({"sha256": total, "result": msgspec.Raw(body)}) + b"\n"
+
+
+def decode(data: bytes, name: str) -> dict[str, Any]:
+    """The result in a file; one that was damaged is refused."""
+    try:
+        whole = msgspec.json.decode(data, type=_Sealed)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ParseError("the result is damaged: no JSON", path=name) from None
+    if hashlib.sha256(bytes(whole.result)).hexdigest() != whole.sha256:
+        raise ParseError("the result is damaged: its checksum is not that of its contents", path=name)
+    found: dict[str, Any] = msgspec.json.decode(whole.result)
+    return found
+
+
+class _Sealed(msgspec.Struct):
+    sha256: str
+    result: msgspec.Raw

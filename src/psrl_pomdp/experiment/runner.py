@@ -1,0 +1,160 @@
+"""Runs what is missing of a study, and never loses what is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+from .engines import engine, keeps_files
+from .jobs import Job, decode, jobs_of, perform
+from .store import Store
+
+_AT_ONCE = 4  # jobs in the engine's hands for each worker: enough to keep it busy
+_ATTEMPTS = 3  # for a job whose worker died
+
+
+@dataclass
+class Progress:
+    """How far a study is."""
+
+    total: int
+    done: int = 0
+    here: int = 0  # finished in this run
+    running: int = 0
+    failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    regrets: dict[str, list[float]] = field(
+        default_factory=dict
+    )  # of finished jobs, by agent, in their units
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """By the pace of this run."""
+        if not self.here:
+            return None
+        return (time.monotonic() - self.begun) / self.here * (self.total - self.done)
+
+
+def run(
+    store: Store,
+    *,
+    workers: int | None = None,
+    engine_name: str = "local",
+    executor: Executor | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Progress:
+    """All jobs without a result. One that fails is named and the others go on; Ctrl-C keeps what is done."""
+    with store.locked():
+        todo, complaints = store.missing()
+        progress = Progress(len(jobs_of(store.study)), notes=complaints)
+        progress.done = progress.total - len(todo)
+        for job in set(jobs_of(store.study)) - set(todo):
+            _note_regret(progress, store.read(job))
+        report(progress)
+        store.log(event="run", jobs=len(todo), engine=engine_name)
+        for complaint in complaints:
+            store.log(event="damaged", what=complaint)
+        if not todo:
+            return progress
+        if executor is not None:
+            _all(store, todo, executor, False, workers or 1, progress, report)
+        else:
+            _with_engine(store, todo, engine_name, workers, progress, report)
+    return progress
+
+
+def _with_engine(
+    store: Store,
+    todo: list[Job],
+    name: str,
+    workers: int | None,
+    progress: Progress,
+    report: Callable[[Progress], None],
+) -> None:
+    """In an engine of that name, and in a new one where it breaks: a worker that was killed breaks a pool."""
+    left = todo
+    for attempt in range(_ATTEMPTS):
+        with engine(name, workers) as pool:
+            left = _all(store, left, pool, keeps_files(name), workers or 2, progress, report)
+        if not left:
+            return
+        store.log(event="engine broke", attempt=attempt + 1, left=len(left))
+    for job in left:
+        progress.failures.append(f"{job.name}: its worker died {_ATTEMPTS} times")
+    report(progress)
+
+
+def _all(
+    store: Store,
+    todo: list[Job],
+    pool: Executor,
+    keep: bool,
+    workers: int,
+    progress: Progress,
+    report: Callable[[Progress], None],
+) -> list[Job]:
+    """Hands jobs to the pool a few at a time; returns those that a broken pool left undone."""
+    waiting = list(reversed(todo))
+    running: dict[Future[bytes], tuple[Job, float]] = {}
+    undone: list[Job] = []
+    while waiting or running:
+        while waiting and len(running) < _AT_ONCE * workers:
+            job = waiting.pop()
+            partial = store.partial_path(job) if keep else None
+            try:
+                running[pool.submit(perform, store.study, job, partial)] = job, time.monotonic()
+            except (BrokenExecutor, RuntimeError):
+                return [job, *reversed(waiting), *undone, *(j for j, _ in running.values())]
+        progress.running = min(len(running), workers)
+        finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+        for future in finished:
+            job, begun = running.pop(future)
+            if not _finish(store, job, future, begun, progress):
+                undone.append(job)
+        report(progress)
+    return undone
+
+
+def _finish(store: Store, job: Job, future: Future[bytes], begun: float, progress: Progress) -> bool:
+    """Keep a job's result, or say why there is none; False where it is to be tried again."""
+    try:
+        data = future.result()
+    except BrokenExecutor:
+        return False
+    except Exception as error:
+        progress.failures.append(f"{job.name}: {error}")
+        store.log(event="failed", job=job.name, why=repr(error))
+        return True
+    store.write(job, data)
+    progress.done += 1
+    progress.here += 1
+    _note_regret(progress, decode(data, job.name))
+    store.log(event="done", job=job.name, seconds=round(time.monotonic() - begun, 3))
+    return True
+
+
+def _note_regret(progress: Progress, result: dict[str, Any]) -> None:
+    """The control variate at the horizon, against the middle of J's interval."""
+    low, high, _, _ = result["units"]
+    truth = result["truth"]
+    middle = 0.5 * (truth["lower"] + truth["upper"])
+    regret = (result["control"][-1] - result["horizon"] * middle) * (high - low)
+    progress.regrets.setdefault(str(result["agent"]), []).append(float(regret))
+
+
+def verify(store: Store, jobs: int, seed: int = 0) -> list[str]:
+    """Run a sample of finished jobs again, here; the names of those whose bytes are not the same."""
+    import numpy as np
+
+    finished = [job for job in jobs_of(store.study) if store.path(job).exists()]
+    chosen = np.random.default_rng(seed).permutation(len(finished))[:jobs]
+    different = []
+    for i in sorted(chosen.tolist()):
+        job = finished[i]
+        if perform(store.study, job) != store.path(job).read_bytes():
+            different.append(job.name)
+    return different

@@ -1,0 +1,174 @@
+"""A study is one TOML file: which problem, which agents, how long, how often.
+
+    problem = "separated"        # a name, or a model file beside the study
+    parameters = { n_kernels = 3 }
+    truth = "fixed"              # or "prior": a world drawn from the prior for every seed (Bayesian regret)
+    horizon = 100_000
+    seeds = 64
+
+    [[agents]]
+    name = "psrl"                # what results are called by; by default the kind
+    kind = "psrl"
+    prior = "finite"             # or "dirichlet"
+    schedule = "doubling"        # or "tsde", "fixed-100"
+
+    [[agents]]
+    kind = "oracle"
+
+Mistakes are errors that name the key and suggest what may have been meant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import InvalidModelError, ParseError, did_you_mean
+from ..schedule import schedule_named
+
+KINDS = ("psrl", "oracle", "random")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+
+
+class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One learner of a study."""
+
+    kind: str
+    name: str = ""  # the kind, where it is left out
+    prior: str = ""  # "finite" or "dirichlet"; where it is left out, the family if the problem has one
+    schedule: str = ""  # the paper's for the prior, where it is left out
+    floor: float = 1e-6  # ε_k is planned for no finer than this
+    ceiling: float = 0.02
+    max_work: float = 3e8  # counted operations for one plan
+
+    @property
+    def label(self) -> str:
+        return self.name or self.kind
+
+
+class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """All that decides the results."""
+
+    problem: str
+    horizon: int
+    seeds: int
+    agents: tuple[AgentSpec, ...] = (AgentSpec("psrl"),)
+    title: str = ""
+    parameters: dict[str, Any] = {}
+    truth: str = "fixed"
+    seed: int = 0  # of all randomness
+    per_decade: int = 10  # checkpoints
+    tolerance: float = 1e-7  # the gap to which J of the truth is planned
+    max_work: float = 3e10  # counted operations for that
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same study."""
+        everything = {name: getattr(self, name) for name in self.__struct_fields__}
+        everything["agents"] = [msgspec.structs.asdict(agent) for agent in self.agents]
+        return hashlib.sha256(msgspec.json.encode(everything, order="sorted")).hexdigest()[:16]
+
+    def to_toml(self) -> str:
+        """The study as a file."""
+        return _toml(msgspec.to_builtins(self))
+
+
+def read_study(path: str | Path) -> Study:
+    """A study from its file, checked."""
+    place = Path(path)
+    try:
+        words = tomllib.loads(place.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ParseError(f"not a study in TOML: {error}", path=place.name) from None
+    study = study_from(words, place.name)
+    beside = place.parent / study.problem
+    if beside.suffix and beside.is_file() and not Path(study.problem).is_absolute():
+        study = msgspec.structs.replace(study, problem=str(beside.resolve()))
+    return study
+
+
+def study_from(words: dict[str, Any], name: str = "study") -> Study:
+    """A study from plain data, checked; `name` is for errors."""
+    _known_keys(words, Study, "", name)
+    for i, agent in enumerate(words.get("agents", [])):
+        if isinstance(agent, dict):
+            _known_keys(agent, AgentSpec, f"agents[{i}].", name)
+    try:
+        study = msgspec.convert(words, Study)
+    except msgspec.ValidationError as error:
+        raise ParseError(str(error).replace("$.", ""), path=name) from None
+    _check(study, name)
+    return study
+
+
+def _known_keys(words: dict[str, Any], kind: type[msgspec.Struct], where: str, name: str) -> None:
+    known = kind.__struct_fields__
+    for key in words:
+        if key not in known:
+            raise ParseError(f"{where}{key} is no key of a study{did_you_mean(key, known)}", path=name)
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.name not in words:
+            raise ParseError(f"{where}{field.name} is missing", path=name)
+
+
+def _check(study: Study, name: str) -> None:
+    """What types alone do not say."""
+
+    def refuse(text: str) -> None:
+        raise ParseError(text, path=name)
+
+    for key, least in (("horizon", 1), ("seeds", 1), ("per_decade", 1)):
+        if getattr(study, key) < least:
+            refuse(f"{key} is {getattr(study, key)}: at least {least} is wanted")
+    if not 0.0 < study.tolerance <= 1.0:
+        refuse(f"tolerance is {study.tolerance}: wanted above 0 and up to 1")
+    _one_of("truth", study.truth, ("fixed", "prior"), name)
+    if not study.agents:
+        refuse("agents is empty: at least one is wanted")
+    labels = [agent.label for agent in study.agents]
+    for i, agent in enumerate(study.agents):
+        _one_of(f"agents[{i}].kind", agent.kind, KINDS, name)
+        if agent.prior:
+            _one_of(f"agents[{i}].prior", agent.prior, ("finite", "dirichlet"), name)
+        if not _NAME.fullmatch(agent.label):
+            refuse(f"agents[{i}].name is {agent.label!r}: letters, digits, dots and hyphens only")
+        if labels.count(agent.label) > 1:
+            refuse(f"agents[{i}].name is {agent.label!r}, and so is another's: names tell results apart")
+        if agent.schedule:
+            try:
+                schedule_named(agent.schedule)
+            except LookupError as error:
+                refuse(f"agents[{i}].schedule: {error}")
+
+
+def _one_of(key: str, value: str, known: tuple[str, ...], name: str) -> None:
+    if value not in known:
+        hint = did_you_mean(value, known)
+        raise ParseError(f"{key} is {value!r}, not one of {', '.join(known)}{hint}", path=name)
+
+
+def _toml(words: dict[str, Any]) -> str:
+    """Plain data as TOML: tables of agents last."""
+    lines = [f"{key} = {_value(value)}" for key, value in words.items() if key != "agents"]
+    for agent in words.get("agents", []):
+        lines += ["", "[[agents]]", *(f"{key} = {_value(value)}" for key, value in agent.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return msgspec.json.encode(value).decode()
+    if isinstance(value, int | float):
+        return repr(value)
+    raise InvalidModelError(f"{value!r} cannot be written to a study")

@@ -1,0 +1,68 @@
+"""What a study says, in a few numbers for each agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..model import Units
+from ..regret.estimators import RegretCurve, curve_from_sums
+from ..regret.growth import fit_growth
+from .store import Store
+
+
+def curves(store: Store, column: str = "control") -> dict[str, RegretCurve]:
+    """The regret of each agent over its finished runs, by the control variate or another column of sums."""
+    by_agent: dict[str, list[dict[str, Any]]] = {}
+    for result in store.done():
+        by_agent.setdefault(result["agent"], []).append(result)
+    return {
+        agent: curve_from_sums(
+            results[0]["times"],
+            [result[column] for result in results],
+            [result["truth"]["lower"] for result in results],
+            [result["truth"]["upper"] for result in results],
+            units=Units(*results[0]["units"]),
+        )
+        for agent, results in by_agent.items()
+    }
+
+
+def summarise(store: Store) -> dict[str, Any]:
+    """Plain data: regret at the horizon with its interval, growth and posterior, agent by agent."""
+    study = store.study
+    found = {agent: _row(agent, curve) for agent, curve in curves(store).items()}
+    finals: dict[str, list[float]] = {}
+    for result in store.done():
+        if result["posterior"] is not None:
+            finals.setdefault(result["agent"], []).append(result["posterior"][-1])
+    for agent, values in finals.items():
+        found[agent]["posterior"] = float(np.mean(values))
+    what = "Bayesian regret" if study.truth == "prior" else "Regret"
+    return {
+        "title": study.title or f"{what} after {study.horizon} steps of {study.problem}",
+        "problem": study.problem,
+        "truth": study.truth,
+        "horizon": study.horizon,
+        "seeds": study.seeds,
+        "agents": [found[agent.label] for agent in study.agents if agent.label in found],
+    }
+
+
+def _row(agent: str, curve: RegretCurve) -> dict[str, Any]:
+    low, high = curve.interval
+    return {
+        "agent": agent,
+        "runs": curve.n_runs,
+        "regret": float(curve.middle[-1]),
+        "interval": [float(low[-1]), float(high[-1])],
+        "growth": fit_growth(curve).verdict
+        if curve.n_runs > 1 and len(curve.times) > 12
+        else "too little data",
+        "times": curve.times.tolist(),
+        "curve": curve.middle.tolist(),
+        "curve_low": low.tolist(),
+        "curve_high": high.tolist(),
+        "posterior": None,
+    }
