@@ -39,7 +39,7 @@ from psrl_pomdp.regret.bounds import (
     rate,
 )
 from psrl_pomdp.regret.concentration import VANISHED, belief_gaps, estimate_concentration, trend
-from psrl_pomdp.regret.confusion import average_cost, confusions, same_readings
+from psrl_pomdp.regret.confusion import average_cost, confusions, first_nodes, same_readings
 from psrl_pomdp.regret.run_checks import check_pseudo_counts, pseudo_count_frequency
 from psrl_pomdp.schedule import FixedSchedule
 from psrl_pomdp.separation import separation
@@ -338,6 +338,22 @@ def test_same_readings_against_enumeration() -> None:
         assert same_readings(one, other) == alike
 
 
+def test_no_history_is_forgotten() -> None:
+    """Only a reading right after action 0 tells these apart; what action 1 is part of says nothing."""
+    sensor = np.array([[[1, 0], [0, 1], [1, 0], [1, 0]], [[1, 0], [0, 1], [1, 0], [1, 0]]], float)
+    setting = Setting(sensor, np.zeros((2, 4)), [1.0, 0.0, 0.0, 0.0], first_observation=None)
+    kernels = np.zeros((2, 2, 4, 4))
+    kernels[:, 0] = np.eye(4)[[1, 1, 2, 1]]
+    kernels[1, 0, 0] = [0.0, 0.0, 1.0, 0.0]
+    kernels[:, 1, :, 1] = [1.0, 0.5, 0.5, 0.0]
+    kernels[:, 1, :, 2] = [0.0, 0.5, 0.5, 1.0]
+    one, other = (POMDP(setting, kernel) for kernel in kernels)
+    assert probabilities(one, (0,), (1,)) == 1.0
+    assert probabilities(other, (0,), (1,)) == 0.0
+    assert not same_readings(one, other)
+    assert same_readings(one, other, (1,))
+
+
 def test_who_is_told_apart_and_by_what() -> None:
     storms, tiger = problem("lookalikes").family, problem("tiger").family
     assert storms is not None
@@ -383,6 +399,20 @@ def test_average_costs_of_controllers_in_their_own_world() -> None:
         assert best.lower_cost - 1e-9 <= own <= best.upper_cost + 1e-9
         other = plan(prior.model(1), 1e-4)
         assert average_cost(best, prior.model(0), prior.model(1)) >= other.lower_cost - 1e-9
+
+
+def test_controllers_start_in_the_node_of_the_first_reading() -> None:
+    prior = family(59)
+    thought, truth = prior.model(0), prior.model(1)
+    best = plan(thought, 1e-4)
+    first = truth.setting.first_observation
+    assert first is not None
+    found = first_nodes(best, thought, truth)
+    assert (found.sum(axis=1) > 0.0).sum() == 3
+    for o in range(truth.n_observations):
+        belief = thought.setting.initial * first[:, o]
+        node = best.follow(belief / belief.sum()).node
+        np.testing.assert_allclose(found[node], truth.setting.initial * first[:, o])
 
 
 def test_average_cost_of_a_wrong_plan_by_simulation() -> None:

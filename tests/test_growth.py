@@ -72,6 +72,14 @@ def test_undecided_where_noise_hides_it() -> None:
     assert "4 runs are too few" in few.words
 
 
+def test_what_flattens_is_said_to() -> None:
+    """Growth that ends at T = 300."""
+    found = fit_growth(curve(noisy(3.0 * np.log(np.minimum(TIMES, 300)), 0.1)))
+    assert found.verdict == "logarithmic"
+    assert "flatter still" in found.words
+    assert "flatter still" not in fit_growth(curve(noisy(3.0 * np.log(TIMES), 0.1))).words
+
+
 def test_no_growth() -> None:
     assert fit_growth(curve(noisy(np.zeros(len(TIMES)), 1.0))).verdict == "no growth"
 

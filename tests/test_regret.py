@@ -26,8 +26,8 @@ from psrl_pomdp import (
 )
 from psrl_pomdp import episodes as steps
 from psrl_pomdp.agent import Effort
-from psrl_pomdp.regret.bounds import largest_span
-from psrl_pomdp.regret.decomposition import promised_costs
+from psrl_pomdp.regret.bounds import Constant, largest_span
+from psrl_pomdp.regret.decomposition import decompose_sums, promised_costs
 from psrl_pomdp.regret.estimators import ESTIMATORS, curve_from_sums, run_sums
 from test_agent import COARSE, dirichlet, family
 from test_simulation import Coin
@@ -201,6 +201,16 @@ def test_the_terms_by_hand() -> None:
     np.testing.assert_allclose(terms.regret_lower, [[1.5 - 1.0, 3.5 - 2.5]])
     np.testing.assert_allclose(terms.slack, [[2.0 + 0.1 + 1.5 + 0.1 - 1.0, 4.0 + 0.85 + 3.5 - 0.2 - 2.25]])
     assert "R_2 3.5" in repr(terms)
+
+
+def test_stored_sums_give_the_same_terms() -> None:
+    trace, bounds = by_hand()
+    points = trace.checkpoints
+    stored = decompose_sums(
+        points.times, points.sums[None], points.episodes[None], promised_costs(trace)[None], 0.25, 0.5,
+        Constant(2.0, "given", ""), units=Units(0.0, 10.0),
+    )  # fmt: skip
+    np.testing.assert_allclose(stored.slack, 10.0 * decompose([trace], bounds, span=2.0).slack)
 
 
 def test_j_of_the_truth_cancels_in_the_slack() -> None:

@@ -3,7 +3,7 @@
 from .assumptions import Assessment, assess
 from .bounds import Constant, FiniteBound, GeneralBound, finite_bound, general_bound
 from .concentration import Concentration, estimate_concentration
-from .decomposition import Decomposition, decompose
+from .decomposition import Decomposition, decompose, decompose_sums
 from .estimators import RegretCurve, curve_from_sums, regret_curve
 from .growth import Growth, fit_growth
 from .run_checks import check_pseudo_counts, check_run
@@ -24,6 +24,7 @@ __all__ = [
     "check_run",
     "curve_from_sums",
     "decompose",
+    "decompose_sums",
     "estimate_concentration",
     "finite_bound",
     "fit_growth",

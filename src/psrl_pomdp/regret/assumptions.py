@@ -78,7 +78,7 @@ def assess(
     horizon: int = 1000,
     seeds: int = 8,
     tolerance: float = 1e-4,
-    max_work: float = 3e8,
+    max_work: float = 1e8,
 ) -> Assessment:
     """The paper's assumptions for a world and what a learner of it believes beforehand.
 
@@ -199,7 +199,9 @@ def _separation(prior: Prior, plans: list[Plan]) -> tuple[Aspect, list[Confusion
         words = "about finite families; this prior is over a continuum of kernels"
         return Aspect("2 separation", "open", words), [], None
     margins = separation(prior)
-    bound = None if any(own.depends_on_start for own in plans) else finite_bound(prior, plans)
+    bound = (
+        None if any(own.depends_on_start for own in plans) else finite_bound(prior, plans, margins=margins)
+    )
     m, n, a = margins.worst
     action = prior.setting.names.action(a)
     numbers: dict[str, Any] = {
@@ -291,7 +293,7 @@ def _conclusions(
             return (words, always)
         return ("the O(T^2/3) theorem applies if assumptions 3 and 4 are as they seem", always)
     if second.verdict == "holds":
-        return _theorem_one(first, bound)
+        return _theorem_one(prior, first, bound)
     lines = ["the O(log T) theorem does not apply: its margin ε is 0"]
     harm = [each for each in confused if not each.harmless]
     for_good = [each for each in harm if each.never]
@@ -307,9 +309,11 @@ def _conclusions(
     return (*lines, always)
 
 
-def _theorem_one(first: Aspect, bound: FiniteBound | None) -> tuple[str, ...]:
+def _theorem_one(prior: FinitePrior, first: Aspect, bound: FiniteBound | None) -> tuple[str, ...]:
     given = "" if first.verdict == "holds" else ", as far as assumption 1 does"
     lines = [f"the O(log T) theorem applies{given}, with the doubling schedule"]
+    if (prior.initial != prior.initial[0]).any():
+        lines.append("its proof takes the first reading to have one law; here starts differ by kernel")
     if bound is None:
         return tuple(lines)
     if bound.beta.value <= 0.0:

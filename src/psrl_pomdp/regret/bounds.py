@@ -42,7 +42,7 @@ from ..errors import InvalidModelError
 from ..model import Setting
 from ..planning import Plan, plan
 from ..posterior import FinitePrior
-from ..separation import separation
+from ..separation import Separation, separation
 
 Basis = Literal["computed", "estimated", "given"]
 
@@ -94,9 +94,15 @@ class FiniteBound:
 
 
 def finite_bound(
-    prior: FinitePrior, plans: Sequence[Plan] | None = None, *, span: float | None = None
+    prior: FinitePrior,
+    plans: Sequence[Plan] | None = None,
+    *,
+    span: float | None = None,
+    margins: Separation | None = None,
 ) -> FiniteBound:
-    """Theorem 1's constants for this prior. `plans`, one a kernel, give H; they are made where not given.
+    """Theorem 1's constants for this prior.
+
+    `plans`, one a kernel, give H, and `margins` ε; they are made where not given.
 
     >>> from psrl_pomdp import problem
     >>> bound = finite_bound(problem("separated").family, span=1.2)
@@ -109,7 +115,7 @@ def finite_bound(
         high = largest_span(plans or [plan(prior.model(m), max_work=3e8) for m in range(len(prior))])
     else:
         high = Constant(span, "given", "H as it was passed")
-    epsilon, d = separation(prior).epsilon, float(likelihood_ranges(prior).max())
+    epsilon, d = (margins or separation(prior)).epsilon, float(likelihood_ranges(prior).max())
     if (prior.weights <= 0.0).any():
         raise InvalidModelError("a kernel with prior weight 0 is no part of the set: leave it out")
     odds = float(((1.0 - prior.weights) / prior.weights).max())
@@ -212,7 +218,7 @@ def macro_episodes(horizon: npt.ArrayLike, pairs: int, ruled_out: int = 0) -> Ar
 
 
 def most_episodes(horizon: npt.ArrayLike, pairs: int, ruled_out: int = 0) -> Array:
-    """K_T ≤ √(2 T M_T) (the paper's lemma on the number of episodes, 1).
+    """K_T ≤ √(2 T M_T) (Lemma C.5, 1).
 
     >>> round(float(most_episodes(3, 2)), 12)  # √(2·3·(1 + 2·2))
     5.477225575052
@@ -222,6 +228,6 @@ def most_episodes(horizon: npt.ArrayLike, pairs: int, ruled_out: int = 0) -> Arr
 
 
 def most_weighted_lengths(horizon: npt.ArrayLike, pairs: int, ruled_out: int = 0) -> Array:
-    """Σ_k T_k/√t_k ≤ 7 √(2T) M_T log √(2T) (the same lemma, 2); this logarithm is natural."""
+    """Σ_k T_k/√t_k ≤ 7 √(2T) M_T log √(2T) (Lemma C.5, 2); this logarithm is natural."""
     root = np.sqrt(2.0 * np.asarray(horizon, np.float64))
     return np.asarray(7.0 * root * macro_episodes(horizon, pairs, ruled_out) * np.log(root))

@@ -159,10 +159,10 @@ def average_cost(plan: Plan, thought: POMDP, truth: POMDP) -> float:
     for _ in range(_DOUBLINGS):
         power = power @ power
         power /= power.sum(axis=1, keepdims=True)
-    return float(_starts(plan, thought, truth).ravel() @ power @ own.cost[controller.actions].ravel())
+    return float(first_nodes(plan, thought, truth).ravel() @ power @ own.cost[controller.actions].ravel())
 
 
-def _starts(plan: Plan, thought: POMDP, truth: POMDP) -> Array:
+def first_nodes(plan: Plan, thought: POMDP, truth: POMDP) -> Array:
     """[N, S]: the node that the first reading leads to if `thought` is believed, and the true state."""
     start = np.zeros((len(plan.controller), truth.n_states))
     for belief, states in zip(_starts_of(thought), _starts_of(truth), strict=True):

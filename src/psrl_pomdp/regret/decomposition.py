@@ -31,12 +31,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from .. import episodes as steps
 from ..arrays import Array
 from ..checks import Finding
 from ..errors import InvalidModelError
+from ..model import Units
 from ..planning import Plan
 from ..trace import Index, Trace
 from .bounds import Constant, largest_span
@@ -110,25 +112,50 @@ def decompose(
     []
     """
     each = plans_for(traces, plans)
-    high = largest_span(each) if span is None else Constant(span, "given", "H as it was passed")
-    times, scale = common_times(traces), common_units(traces).difference
+    times = common_times(traces)
     for number, trace in enumerate(traces):
         if not trace.episodes:
             raise InvalidModelError(f"run {number} has no episodes: its agent samples no kernels")
-    lower, upper = (
-        np.array([getattr(p, f"{end}_cost") for p in each])[:, None] for end in ("lower", "upper")
+    return decompose_sums(
+        times,
+        np.array([trace.checkpoints.sums for trace in traces]),
+        np.array([trace.checkpoints.episodes for trace in traces]),
+        np.array([promised_costs(trace) for trace in traces]),
+        [own.lower_cost for own in each],
+        [own.upper_cost for own in each],
+        largest_span(each) if span is None else Constant(span, "given", "H as it was passed"),
+        units=common_units(traces),
     )
-    sums = np.array([trace.checkpoints.sums for trace in traces])  # [R, K, 5]
-    begun = np.array([trace.checkpoints.episodes for trace in traces])
-    promised = np.array([promised_costs(trace) for trace in traces])  # [R, K, 2]
+
+
+def decompose_sums(
+    times: Index,
+    sums: Array,
+    begun: npt.ArrayLike,
+    promised: Array,
+    lower_cost: npt.ArrayLike,
+    upper_cost: npt.ArrayLike,
+    span: Constant,
+    *,
+    units: Units = Units(),
+) -> Decomposition:
+    """The same from plain arrays, such as stored results.
+
+    `sums[R, K, 5]` as in `Checkpoints`, `begun[R, K]` is K_T, `promised[R, K, 2]` is Σ T_k J(θ_k) by both
+    bounds (`promised_costs`), and the costs, one number or `[R]`, are scaled bounds on J of each run's world.
+    """
+    scale, h = units.difference, span.value
+    lower, upper = (
+        np.broadcast_to(np.asarray(end, np.float64), len(sums))[:, None] for end in (lower_cost, upper_cost)
+    )
     paid = sums[..., steps.EXPECTED_COST]
     return Decomposition(
         times=times,
-        span=high,
-        episodes=scale(high.value * begun),
+        span=span,
+        episodes=scale(h * np.asarray(begun)),
         averages_lower=scale(promised[..., 0] - times * upper),
         averages=scale(promised[..., 1] - times * lower),
-        gaps=scale(high.value * (sums[..., steps.KERNEL_GAP] + sums[..., steps.BELIEF_GAP])),
+        gaps=scale(h * (sums[..., steps.KERNEL_GAP] + sums[..., steps.BELIEF_GAP])),
         costs=scale(sums[..., steps.COST_GAP]),
         regret_lower=scale(paid - times * upper),
         regret=scale(paid - times * lower),

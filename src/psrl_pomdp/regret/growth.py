@@ -51,6 +51,7 @@ class Growth:
     factor: Fit  # c
     exponent: Fit  # p
     share: float  # of the redrawn means, those where the logarithm predicts better
+    flatter: float  # of the redrawn means, those whose end is below what the logarithm predicts
     verdict: Verdict
     words: str
     level: float
@@ -98,9 +99,11 @@ def fit_arrays(
         Fit(float(found[0]), *np.quantile(found[1:], [0.5 - 0.5 * level, 0.5 + 0.5 * level]).tolist())
         for found in (*logarithm(at, means), *power(at, means))
     )
-    share = _share(at, means[1:])
+    share, flatter = _predicted(at, means[1:])
     verdict, words = _verdict(slope, exponent, share, len(values), means[1:])
-    return Growth(intercept, slope, factor, exponent, share, verdict, words, level)
+    if verdict == "logarithmic" and flatter >= SURE:
+        words += "; it is flatter still than a logarithm through its earlier part"
+    return Growth(intercept, slope, factor, exponent, share, flatter, verdict, words, level)
 
 
 def logarithm(times: Index, means: Array) -> tuple[Array, Array]:
@@ -127,16 +130,17 @@ def power(times: Index, means: Array) -> tuple[Array, Array]:
     return np.asarray(c * float(times[-1]) ** -p), np.asarray(p)
 
 
-def _share(times: Index, means: Array) -> float:
-    """How often a logarithm fitted to the first part predicts the rest better than a power does."""
+def _predicted(times: Index, means: Array) -> tuple[float, float]:
+    """How often a logarithm through the first part predicts the rest better than a power; and is too high."""
     split = max(3, int(_EARLY * len(times)))
     early, late = times[:split], times[split:]
     a, b = logarithm(early, means[:, :split])
     c, p = power(early, means[:, :split])
     rest = means[:, split:]
     by_log = ((a[:, None] + b[:, None] * np.log(late) - rest) ** 2).sum(axis=1)
+    too_high = a + b * np.log(late[-1]) > rest[:, -1]
     by_power = ((c[:, None] * late ** p[:, None] - rest) ** 2).sum(axis=1)
-    return float((by_log < by_power).mean())
+    return float((by_log < by_power).mean()), float(too_high.mean())
 
 
 def _verdict(slope: Fit, exponent: Fit, share: float, n_runs: int, means: Array) -> tuple[Verdict, str]:

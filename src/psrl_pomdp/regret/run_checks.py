@@ -5,12 +5,12 @@ On every path, at every checkpoint:
 - episodes follow one another without a gap, and add up to T;
 - SCHED = 2 t_k, m̃ = t: episodes start at 2^k − 1, K_T = ⌊log₂(T + 1)⌋;
 - SCHED = t_k + T_{k−1}: T_k ≤ T_{k−1} + 1, T_k ≤ √(2T), K_T ≤ √(2T(1 + |S||A| log₂(T+1))), and
-  Σ_k T_k/√t_k ≤ 7 √(2T) (1 + |S||A| log₂(T+1)) log √(2T) (the paper's lemma on the number of episodes);
+  Σ_k T_k/√t_k ≤ 7 √(2T) (1 + |S||A| log₂(T+1)) log √(2T) (Lemma C.5);
 - m̃ is a pseudo-count (Definition 1): whole numbers that never fall, ⌈ñ_t⌉ ≤ m̃_t ≤ t; and Σ ñ_t = t − 1;
 - per step, both gaps of R_2 are in [0, 2], and |R_3| is at most half of the belief's gap, because costs are
   in [0, 1] and both beliefs sum to one.
 
-Over runs with θ* ~ f: P(m̃_t(s, a) < α n_t(s, a)) ≤ α for every α (Lemma 3), whose frequencies
+Over runs with θ* ~ f: P(m̃_t(s, a) < α n_t(s, a)) ≤ α for every α (Lemma 4), whose frequencies
 `check_pseudo_counts` holds against the binomial law.
 
 A kernel of a finite set can be ruled out in mid-episode, which then ends: the paper does not have this case,
