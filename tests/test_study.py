@@ -18,7 +18,8 @@ import pytest
 from psrl_pomdp import ParseError, PSRLError, problem, save
 from psrl_pomdp.experiment import jobs, read_study, runner
 from psrl_pomdp.experiment.engines import engine
-from psrl_pomdp.experiment.jobs import Job, decode, jobs_of, perform
+from psrl_pomdp.experiment.jobs import perform
+from psrl_pomdp.experiment.results import Job, decode, encode, jobs_of
 from psrl_pomdp.experiment.runner import run, verify
 from psrl_pomdp.experiment.store import Store, StudyError
 from psrl_pomdp.experiment.study import Study, study_from
@@ -119,7 +120,7 @@ def test_the_same_bytes_in_any_order_and_on_any_engine(tmp_path: Path) -> None:
     assert contents(tmp_path / "a") == contents(tmp_path / "b") == contents(tmp_path / "c")
     assert verify(inline, 2) == []
     path = inline.path(Job("psrl", 0))
-    path.write_bytes(jobs.encode(inline.read(Job("psrl", 0)) | {"cost": [0.0]}))
+    path.write_bytes(encode(inline.read(Job("psrl", 0)) | {"cost": [0.0]}))
     assert verify(inline, 6) == ["psrl-00000"]
 
 

@@ -11,12 +11,10 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from .. import __version__
@@ -32,27 +30,11 @@ from ..problems import Problem, problem
 from ..schedule import schedule_named
 from ..simulation import Agent, Simulation
 from ..trace import Trace
+from .results import Job, encode
 from .study import AgentSpec, Study
 
 _WORLD, _TRUTH, _AGENT = 0, 1, 2  # what a stream is for
 _BETWEEN = 20.0  # seconds between checkpoints of a long job
-
-
-@dataclass(frozen=True)
-class Job:
-    """The agent `agent` of a study in its run `run`."""
-
-    agent: str
-    run: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.agent}-{self.run:05d}"
-
-
-def jobs_of(study: Study) -> list[Job]:
-    """All jobs; runs outer, so that all agents have some results early."""
-    return [Job(agent.label, run) for run in range(study.seeds) for agent in study.agents]
 
 
 def perform(study: Study, job: Job, partial: Path | None = None) -> bytes:
@@ -199,27 +181,3 @@ def _numbers(array: Any) -> Any:
     if np.isnan(array).any():
         return None if np.isnan(array).all() else [_numbers(row) for row in array]
     return array.tolist()
-
-
-def encode(result: dict[str, Any]) -> bytes:
-    """A result as the bytes of a file, with a checksum of the rest."""
-    body = msgspec.json.encode(result)
-    total = hashlib.sha256(body).hexdigest()
-    return msgspec.json.encode({"sha256": total, "result": msgspec.Raw(body)}) + b"\n"
-
-
-def decode(data: bytes, name: str) -> dict[str, Any]:
-    """The result in a file; one that was damaged is refused."""
-    try:
-        whole = msgspec.json.decode(data, type=_Sealed)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ParseError("the result is damaged: no JSON", path=name) from None
-    if hashlib.sha256(bytes(whole.result)).hexdigest() != whole.sha256:
-        raise ParseError("the result is damaged: its checksum is not that of its contents", path=name)
-    found: dict[str, Any] = msgspec.json.decode(whole.result)
-    return found
-
-
-class _Sealed(msgspec.Struct):
-    sha256: str
-    result: msgspec.Raw

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .engines import engine, keeps_files
-from .jobs import Job, decode, jobs_of, perform
+from .jobs import perform
+from .results import Job, decode, jobs_of
 from .store import Store
 
 _AT_ONCE = 4  # jobs in the engine's hands for each worker: enough to keep it busy

@@ -25,7 +25,7 @@ from typing import Any
 from .. import __version__
 from ..errors import ParseError, PSRLError
 from ..files.atomic import write_atomically
-from .jobs import Job, decode, jobs_of
+from .results import Job, decode, jobs_of
 from .study import Study, read_study
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from ..arrays import Array, numbers
 from ..errors import InvalidModelError
@@ -113,8 +113,8 @@ def railway(
 
 def _binned(cuts: Array, mean: float, deviation: float) -> Array:
     """Chances of a normal reading in each bin, from the nearer tail: 1 - 1e-20 is 1."""
-    below = np.diff(norm.cdf(cuts, mean, deviation), prepend=0.0, append=1.0)
-    above = -np.diff(norm.sf(cuts, mean, deviation), prepend=1.0, append=0.0)
+    below = np.diff(ndtr((cuts - mean) / deviation), prepend=0.0, append=1.0)
+    above = -np.diff(ndtr((mean - cuts) / deviation), prepend=1.0, append=0.0)
     right_of_the_mean = np.concatenate([[False], cuts > mean])
     chances = np.where(right_of_the_mean, above, below)
     return np.asarray(chances / chances.sum())
