@@ -6,10 +6,11 @@
 
 Finite case: 16 kernels, 4 states, 3 actions, 3 readings, with expected counts. The same arithmetic is done by
 our compiled driver, by a loop in C (compiled here, with `cc`), and by numpy, on the same model, policy and
-random numbers; in processor seconds, the best of five. Continuous case: 3 states, 3 actions, 4 readings. A peer
-is a Python file with `run(transition, observation, cost, initial, horizon, seed)`, which plays PSRL with a
-Dirichlet(1) prior and returns anything; arrays are as in this package. Learning: `random-readout` at T = 10^4
-over ten instances, and how soon the truth is found in the separated family beside what the rate predicts.
+random numbers; in processor seconds, the best of five. Continuous case: 3 states, 3 actions, 4 readings. A
+peer is a Python file with `run(transition, observation, cost, initial, horizon, seed)`, which plays PSRL with
+a Dirichlet(1) prior and returns anything; arrays are as in this package. Learning: `random-readout` at
+T = 10^4 over ten instances, and how soon the truth is found in the separated family beside what the rate
+predicts.
 """
 
 from __future__ import annotations
