@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from commands import run
-from psrl_pomdp import problem, save
+from psrl_pomdp import plan, problem, save
+from psrl_pomdp.regret.assumptions import bellman_of
 
 SHORT = ("--horizon", "200", "--seeds", "4")
 
@@ -110,6 +111,14 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run("check", str(path), "--prior", "finite", capsys=capsys)
     assert code == 2
     assert "no finite family" in err
+
+
+def test_an_open_gap_is_open() -> None:
+    model = problem("railway")
+    found = bellman_of(model, plan(model, 1e-4, max_work=1.0))
+    assert found.verdict == "open"
+    assert "plans from single states do not refute one J" in found.words
+    assert set(found.numbers["bounds"]) == {"from the start", *(f"from {s}" for s in model.setting.states)}
 
 
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
