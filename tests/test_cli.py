@@ -144,12 +144,15 @@ def test_a_malformed_file_is_refused_with_its_line(
     assert err.startswith("psrl-pomdp: bad.pomdp:1: values: 'rewards'")
 
 
-def test_demo_brackets_the_optimum(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run("demo", "--json", capsys=capsys)
+def test_demo_learns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small = ["demo", "--horizon", "300", "--seeds", "2", "--workers", "1", "--out", str(tmp_path / "demo")]
+    code, out, _ = run(*small, "--json", capsys=capsys)
     result = json.loads(out)
     assert code == 0
-    # The optimal average reward of this problem is .4220286.
-    assert result["never_looking"] < 0.4220286 < result["in_plain_sight"]
-    assert result["with_the_readings"] == pytest.approx([0.4220286, 0.4220286], abs=1e-6)
-    code, out, _ = run("demo", capsys=capsys)
-    assert f"{result['never_looking']:.6f}" in out
+    regrets = {row["agent"]: row["regret"] for row in result["agents"]}
+    assert regrets["oracle"] < regrets["family"] < regrets["rows"]
+    assert set(result["files"]) >= {"runs.csv", "episodes.csv", "regret.svg", "regret.pdf"}
+    assert all((tmp_path / "demo" / name).stat().st_size > 0 for name in result["files"])
+    code, out, _ = run(*small, capsys=capsys)  # once more: nothing is left to run
+    assert code == 0
+    assert "five candidates" in out

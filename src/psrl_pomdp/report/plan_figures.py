@@ -278,9 +278,9 @@ def _legend_of_actions(
         text.set_text(name)
 
 
-def _text(name: str) -> str:
+def _text(name: str, most: int = _LONGEST_NAME) -> str:
     """A name from a model as plain text: printable, of bounded length, and no formula."""
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
-    if len(shown) > _LONGEST_NAME:
-        shown = shown[: _LONGEST_NAME - 1] + "…"
+    if len(shown) > most:
+        shown = shown[: most - 1] + "…"
     return shown.replace("$", r"\$")
