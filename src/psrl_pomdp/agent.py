@@ -82,6 +82,7 @@ class EpisodeRecord:
     tolerance: float  # ε_k
     status: str  # of the plan
     work: float  # counted operations of planning
+    span: float | None = None  # the span of the plan's value function is at most this, scaled
 
     @property
     def shortfall(self) -> float:
@@ -359,6 +360,7 @@ class PSRLAgent:
             now.tolerance,
             now.plan.status,
             now.work,
+            now.span,
         )
 
     @property
@@ -482,6 +484,14 @@ class _Present:
     tolerance: float = 0.0
     work: float = 0.0
     plan: Any = None
+
+    @property
+    def span(self) -> float | None:
+        """At most: max_b min_n α_n·b ≤ min_n max_s α_n(s), and the least is at a vertex."""
+        if not self.compiled or self.plan.controller.gains is not None:
+            return None
+        vectors = self.plan.controller.vectors
+        return float(vectors.max(axis=1).min() - vectors.min())
 
     def plan_node(self, belief: Array) -> int:
         return int(self.plan.follow(belief).node)

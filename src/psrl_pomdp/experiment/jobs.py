@@ -27,7 +27,9 @@ from ..model import POMDP
 from ..planning import Plan, plan
 from ..posterior import DirichletPrior, FinitePrior
 from ..problems import Problem, problem
-from ..schedule import schedule_named
+from ..regret.decomposition import promised_costs
+from ..regret.run_checks import check_run
+from ..schedule import Schedule, schedule_named
 from ..simulation import Agent, Simulation
 from ..trace import Trace
 from .results import Job, encode
@@ -49,7 +51,8 @@ def perform(study: Study, job: Job, partial: Path | None = None) -> bytes:
     run = Simulation(world, agent_for(study, spec, world, model, job.run), seed=(study.seed, job.run, _WORLD))
     _resume(run, partial)
     trace = run.until(study.horizon, _keeper(run, partial))
-    return encode(result_of(study, job, trace, best))
+    schedule = schedule_named(spec.schedule) if spec.schedule else None
+    return encode(result_of(study, job, trace, best, schedule))
 
 
 @lru_cache(maxsize=4)
@@ -138,7 +141,9 @@ def agent_for(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, run: in
 # -- results --------------------------------------------------------------------------------------
 
 
-def result_of(study: Study, job: Job, trace: Trace, best: Plan) -> dict[str, Any]:
+def result_of(
+    study: Study, job: Job, trace: Trace, best: Plan, schedule: Schedule | None = None
+) -> dict[str, Any]:
     """Plain data: everything that the regret, its decomposition and the lemmas need. Costs are scaled."""
     points, units = trace.checkpoints, trace.model.setting.units
     names = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")
@@ -157,6 +162,8 @@ def result_of(study: Study, job: Job, trace: Trace, best: Plan) -> dict[str, Any
         "times": points.times.tolist(),
         **{name: _numbers(points.sums[:, i]) for i, name in enumerate(names)},
         "control": trace.controlled(best).tolist(),
+        "promised": promised_costs(trace).tolist() if episodes else None,
+        "violations": [finding.text for finding in check_run(trace, schedule)] if episodes else [],
         "posterior": _numbers(points.truth),
         "visits": points.visits.tolist(),
         "expected_counts": _numbers(points.expected),
@@ -171,6 +178,7 @@ def result_of(study: Study, job: Job, trace: Trace, best: Plan) -> dict[str, Any
             "tolerance": [e.tolerance for e in episodes],
             "status": [e.status for e in episodes],
             "work": [e.work for e in episodes],
+            "span": [e.span for e in episodes],
             **{name: _numbers(trace.episode_sums[:, i]) for i, name in enumerate(names)},
         },
     }  # fmt: skip

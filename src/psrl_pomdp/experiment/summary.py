@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..model import Units
+from ..regret.bounds import Constant
+from ..regret.decomposition import Decomposition, decompose_sums
 from ..regret.estimators import RegretCurve, curve_from_sums
 from ..regret.growth import fit_growth
 from .store import Store
@@ -29,6 +31,30 @@ def curves(store: Store, column: str = "control") -> dict[str, RegretCurve]:
     }
 
 
+def decomposition(store: Store, agent: str) -> Decomposition:
+    """The paper's terms over an agent's finished runs, with H the largest span of what was played."""
+    results = [result for result in store.done() if result["agent"] == agent]
+    names = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")
+    times = np.array(results[0]["times"])
+    spans = [span for result in results for span in result["episodes"]["span"] if span is not None]
+    begun = [np.searchsorted(result["episodes"]["start"], times, side="right") for result in results]
+    return decompose_sums(
+        times,
+        np.array([[result[name] for name in names] for result in results]).transpose(0, 2, 1),
+        np.array(begun),
+        np.array([result["promised"] for result in results]),
+        [result["truth"]["lower"] for result in results],
+        [result["truth"]["upper"] for result in results],
+        Constant(max(spans), "computed", "the largest span of a value function that was played, or above"),
+        units=Units(*results[0]["units"]),
+    )
+
+
+def violations(store: Store) -> list[str]:
+    """What the paper's lemmas say of every run, and some run did not keep to."""
+    return [f"{r['agent']}-{r['run']:05d}: {text}" for r in store.done() for text in r["violations"]]
+
+
 def summarise(store: Store) -> dict[str, Any]:
     """Plain data: regret at the horizon with its interval, growth and posterior, agent by agent."""
     study = store.study
@@ -47,6 +73,7 @@ def summarise(store: Store) -> dict[str, Any]:
         "horizon": study.horizon,
         "seeds": study.seeds,
         "agents": [found[agent.label] for agent in study.agents if agent.label in found],
+        "violations": violations(store),
     }
 
 

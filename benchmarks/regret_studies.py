@@ -1,0 +1,135 @@
+"""The studies behind the figures: regret to a million steps, and Bayesian regret in the general case.
+
+    python benchmarks/regret_studies.py separated --figure docs/images/separated.svg
+    python benchmarks/regret_studies.py dirichlet
+    python benchmarks/regret_studies.py workers
+
+`separated`: the finite family of that name, T = 10^6, 64 runs: measured regret beside the bound as proved, at
+every checkpoint, and how it grows. `dirichlet`: problems with worlds drawn from a Dirichlet prior, T = 10^5, 64
+runs each: the exponent of growth, the paper's decomposition, and its lemmas on every run. `workers`: the same
+study on one process and on two, in seconds. Results are kept in --out; what is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from psrl_pomdp import problem
+from psrl_pomdp.experiment.runner import run
+from psrl_pomdp.experiment.store import Store
+from psrl_pomdp.experiment.study import Study, study_from
+from psrl_pomdp.experiment.summary import curves, decomposition, violations
+from psrl_pomdp.regret import finite_bound, fit_growth
+from psrl_pomdp.report.plan_figures import save_figure
+from psrl_pomdp.report.regret_figures import regret_figure
+
+PROBLEMS = ("random-readout", "tiger", "railway")
+
+
+def separated_study(horizon: int, seeds: int) -> Study:
+    return study_from(
+        {
+            "title": f"PSRL-POMDP on the separated family, {seeds} runs",
+            "problem": "separated",
+            "horizon": horizon,
+            "seeds": seeds,
+            "tolerance": 1e-9,
+            "agents": [{"kind": "psrl", "prior": "finite", "floor": 1e-9}, {"kind": "oracle"}],
+        }
+    )
+
+
+def dirichlet_study(name: str, horizon: int, seeds: int) -> Study:
+    return study_from(
+        {
+            "problem": name,
+            "truth": "prior",
+            "horizon": horizon,
+            "seeds": seeds,
+            "tolerance": 1e-6,
+            "agents": [{"kind": "psrl", "prior": "dirichlet"}],
+        }
+    )
+
+
+def separated(folder: Path, workers: int, horizon: int, seeds: int, figure: Path | None) -> None:
+    store = Store.create(folder / "separated", separated_study(horizon, seeds))
+    run(store, workers=workers)
+    found = curves(store)
+    family = problem("separated").family
+    assert family is not None
+    bound = finite_bound(family)
+    proved = bound.proved(found["psrl"].times)
+    for agent, curve in found.items():
+        grown = fit_growth(curve)
+        print(f"{agent}: {curve!r}")
+        print(f"  {grown!r}: {grown.words}")
+    high = found["psrl"].interval[1]
+    print(f"below the bound as proved at {int((high < proved).sum())} of {len(proved)} checkpoints")
+    print(f"  at the horizon: {high[-1]:.4g} at most, the bound is {proved[-1]:.4g} (ε, α, β, H: {bound})")
+    print(f"violations of the lemmas: {violations(store) or 'none'}")
+    if figure is not None:
+        title = "PSRL-POMDP on a finite family: regret to a million steps"
+        drawing = regret_figure(found, title, "cost", {"bound as proved": proved})
+        save_figure(drawing, figure)
+        print(f"drew {figure}")
+
+
+def dirichlet(folder: Path, workers: int, horizon: int, seeds: int) -> None:
+    for name in PROBLEMS:
+        store = Store.create(folder / f"dirichlet-{name}", dirichlet_study(name, horizon, seeds))
+        run(store, workers=workers)
+        curve = curves(store)["psrl"]
+        grown = fit_growth(curve, start=100)
+        p = grown.exponent
+        print(f"{name}: {curve!r}")
+        print(f"  exponent {p.value:.3f}, 95 % in [{p.low:.3f}, {p.high:.3f}] (below 2/3: {p.high < 2 / 3})")
+        print(f"  {grown.words}")
+        terms = decomposition(store, "psrl")
+        found = terms.check()
+        print(
+            f"  decomposition against: {found or 'nothing'}; lemmas: {violations(store) or 'none violated'}"
+        )
+
+
+def two_workers(horizon: int, seeds: int) -> None:
+    spent = {}
+    for workers in (1, 2, 1, 2):
+        folder = Path(tempfile.mkdtemp())
+        store = Store.create(folder / "study", dirichlet_study("random-readout", horizon, seeds))
+        begun = time.perf_counter()
+        run(store, workers=workers)
+        spent[workers] = min(spent.get(workers, np.inf), time.perf_counter() - begun)
+        shutil.rmtree(folder)
+    print(f"one worker {spent[1]:.1f} s, two {spent[2]:.1f} s: a share of {spent[2] / spent[1]:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("which", choices=("separated", "dirichlet", "workers"))
+    parser.add_argument("--out", type=Path, default=Path("regret-studies"))
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--horizon", type=int)
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--figure", type=Path)
+    options = parser.parse_args()
+    if options.which == "workers":
+        two_workers(options.horizon or 20_000, options.seeds or 12)
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.which == "separated":
+        separated(options.out, options.workers, options.horizon or 10**6, options.seeds or 64, options.figure)
+    else:
+        dirichlet(options.out, options.workers, options.horizon or 10**5, options.seeds or 64)
+
+
+if __name__ == "__main__":
+    main()
