@@ -46,7 +46,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 WINDOWS = os.name == "nt"
 
-EXTRAS = {"demo": "", "test": "[test]", "setup": "[test]"}  # what each command needs installed
+EXTRAS = {"demo": "[report]", "test": "[test]", "setup": "[test]"}  # what each command needs installed
 CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], ["pytest"])
 
 GET_PIP = (

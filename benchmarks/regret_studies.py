@@ -5,7 +5,7 @@
     python benchmarks/regret_studies.py workers
 
 `separated`: the finite family of that name, T = 10^6, 64 runs: measured regret beside the bound as proved, at
-every checkpoint, and how it grows. `dirichlet`: problems with worlds drawn from a Dirichlet prior, T = 10^5, 64
+every checkpoint, and how it grows. `dirichlet`: worlds drawn from a Dirichlet prior, T = 10^5, 64
 runs each: the exponent of growth, the paper's decomposition, and its lemmas on every run. `workers`: the same
 study on one process and on two, in seconds. Results are kept in --out; what is there is not run again.
 """
