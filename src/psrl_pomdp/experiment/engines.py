@@ -92,8 +92,7 @@ def _dask(name: str, workers: int) -> Iterator[Executor]:
 @contextmanager
 def _ray(name: str, workers: int) -> Iterator[Executor]:
     ray = _installed("ray", "ray")
-    here = {"num_cpus": workers, "include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-    address = {"address": name} if "://" in name else here
+    address = {"address": name} if "://" in name else {"num_cpus": workers, "include_dashboard": False}
     ray.init(**address, log_to_driver=False, configure_logging=False)
     try:
         yield RayExecutor(ray)
