@@ -29,7 +29,7 @@ from psrl_pomdp.regret import finite_bound, fit_growth
 from psrl_pomdp.report.plan_figures import save_figure
 from psrl_pomdp.report.regret_figures import regret_figure
 
-PROBLEMS = ("random-readout", "tiger", "railway")
+PROBLEMS = ("random-readout", "separated", "railway")
 
 
 def separated_study(horizon: int, seeds: int) -> Study:
