@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..errors import did_you_mean
 from .common import console, plain, print_json
 
 if TYPE_CHECKING:
@@ -16,7 +17,16 @@ if TYPE_CHECKING:
     from ..experiment.runner import Progress
     from ..experiment.store import Store
 
+ENGINES = ("local", "dask", "ray")
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _known_engine(context: click.Context, option: click.Parameter, value: str) -> str:
+    """Told before anything is written."""
+    kind = value.split("://")[0]
+    if kind not in ENGINES:
+        raise click.BadParameter(f"{value!r} is none of {', '.join(ENGINES)}{did_you_mean(kind, ENGINES)}")
+    return value
 
 
 def engine_options(command: Command) -> Command:
@@ -26,6 +36,7 @@ def engine_options(command: Command) -> Command:
         default="local",
         show_default=True,
         metavar="ENGINE",
+        callback=_known_engine,
         help="local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.",
     )(command)
     return click.option(
