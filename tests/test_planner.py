@@ -33,7 +33,7 @@ from psrl_pomdp import (
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
-from psrl_pomdp.planning.interpolation import interpolate, repaired_value, scratch
+from psrl_pomdp.planning.interpolation import interpolate, interpolate_among, repaired_value, scratch
 from psrl_pomdp.planning.lower import Grid
 from psrl_pomdp.planning.upper import ControllerSearch
 from psrl_pomdp.planning.verification import _mean, _repaired
@@ -76,6 +76,43 @@ def test_interpolation_solves_its_linear_program(n_states: int) -> None:
             best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
             assert value == pytest.approx(-best.fun, abs=1e-8)
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+
+
+def test_interpolation_between_a_list_of_points_alone() -> None:
+    """The program over the listed points; those outside the face of the belief cannot take part."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        n_states = int(rng.integers(4, 8))
+        points = cloud(rng, n_states, 40)
+        n = points.shape[1]
+        h = np.asarray(rng.random(size=(n,)))
+        tau = rng.dirichlet(np.full(n_states, 0.5))
+        tau[0] = 0.0
+        tau /= tau.sum()
+        listed = np.concatenate([np.arange(n_states), np.arange(n_states, n, 3)])
+        basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
+        room: Any = scratch(n, n_states)
+        room[4][: len(listed)] = listed
+        value, _ = interpolate_among(points, h, 0, tau, basis, weights, False, len(listed), room)
+        best = linprog(-h[listed], A_eq=points[:, listed], b_eq=tau, bounds=(0, None), method="highs")
+        assert value == pytest.approx(-best.fun, abs=1e-8)
+        assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+
+
+def test_points_that_come_when_time_is_up_keep_the_bound_valid() -> None:
+    """Plain interpolations, whatever had been found for the points before."""
+    model = random_model(4, n_states=4, n_readings=3)
+    best = plan(model, tolerance=1e-5)
+    for ends in (0, 1, 2):
+        grid = Grid(Dynamics.of(model), 500)
+        grid.tighten(1e-9, 0.1)
+        beliefs = np.random.default_rng(1).dirichlet(np.ones(4), size=60)
+        answers = iter([False] * ends + [True] * 1000)
+        grid.expired = answers.__next__
+        grid._append(beliefs, grid.interpolated(beliefs), np.full((60, 3), -1))
+        grid.certify()
+        grid.tighten(1e-9, 0.1)
+        assert grid.bound <= best.upper_cost
 
 
 def test_repaired_values_lie_below_every_concave_function() -> None:

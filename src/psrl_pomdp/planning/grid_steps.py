@@ -71,34 +71,92 @@ def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
 
 
 @njit(cache=True, nogil=True)
-def weigh_new(points, h, first, n, reach, tau, basis, weights, cost, known):
-    """Interpolations for the points first..n-1: by the vertices, and better ones for actions that may win.
+def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
+    """The plainest interpolation at the points first..n-1."""
+    values = np.empty(cost.shape[1])
+    for i in range(first, n):
+        _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
+
+
+@njit(cache=True, nogil=True)
+def _list_columns(a, o, basis, weights, own, seen, short):
+    """The points that make up what follows from the points `own` that make up a belief: how many.
+
+    seen[i] is the number of the last list with point i in it, and its last place counts lists.
+    """
+    seen[-1] += 1
+    count = 0
+    for i in own:
+        if i >= 0:
+            for k in range(len(own)):
+                j = basis[i, a, o, k]
+                if weights[i, a, o, k] > 0.0 and seen[j] != seen[-1] and count < LIST:
+                    seen[j] = seen[-1]
+                    short[count] = j
+                    count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _raise_by_list(i, a, own, value, best, arrays, seen, room):
+    """Interpolate what follows action a at point i between the points near by; the action's value, and work.
+
+    These hold all points that make up Σ γ_k q(g_k, a), so that an action which loses by that floor loses.
+    """
+    points, h, reach, tau, basis, weights = arrays
+    work = 0.0
+    for o in range(reach.shape[2]):
+        if value >= best:
+            break
+        if reach[i, a, o] > 0.0:
+            before = 0.0
+            for s in range(len(own)):
+                before += tau[i, a, o, s] * h[s]
+            count = _list_columns(a, o, basis, weights, own, seen, room[4])
+            inner, spent = interpolate_among(
+                points, h, 0, tau[i, a, o], basis[i, a, o], weights[i, a, o], False, count, room
+            )
+            value += reach[i, a, o] * (inner - before)
+            work += spent
+    return value, work
+
+
+@njit(cache=True, nogil=True)
+def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known, own):
+    """Interpolations for the points first..last-1: by the vertices, and better ones for actions that may win.
 
     A better interpolation only raises an action's value, so that one whose value already loses cannot win
-    and is left as it is. known[i − first, a, o, k] has bases that were found for actions that may win, or -1.
+    and is left as it is. known[i − first, a, o, k] has bases that were found for actions that may win, or -1,
+    and own[i − first, k] the points that make up point i, or -1.
     """
     n_actions, n_observations, n_states = tau.shape[1:]
-    room = scratch(n, n_states)
+    room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
+    arrays = points, h, reach, tau, basis, weights
     values = np.empty(n_actions)
     work = 0.0
-    for i in range(first, n):
+    for i in range(first, last):
         _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
         best = 1e300
         start = known[i - first]
         for a in np.argsort(values - 1e6 * (start[:, 0, 0] >= 0)):
             warm = start[a, 0, 0] >= 0
+            near = not warm and own[i - first].max() >= 0
+            if near:
+                values[a], spent = _raise_by_list(i, a, own[i - first], values[a], best, arrays, seen, room)
+                work += spent
             for o in range(n_observations):
                 if values[a] >= best:
                     break
                 if reach[i, a, o] > 0.0:
                     before = 0.0
-                    for s in range(n_states):
-                        before += tau[i, a, o, s] * h[s]
+                    for k in range(n_states):
+                        before += weights[i, a, o, k] * h[basis[i, a, o, k]]
                     if warm:
                         basis[i, a, o] = start[a, o]
                     inner, spent = interpolate_among(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], warm, 0, room
-                    )
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], warm or near, 0,
+                        room,
+                    )  # fmt: skip
                     values[a] += reach[i, a, o] * (inner - before)
                     work += spent
             best = min(best, values[a])
@@ -228,22 +286,6 @@ def certified_residual(points, n, reach, tau, basis, weights, cost, h):
 
 
 @njit(cache=True, nogil=True)
-def _list_columns(a, o, basis, weights, own_basis, own_weights, seen, mark, short):
-    """The points that make up what follows from the points that make up a belief: how many."""
-    count = 0
-    for k in range(len(own_basis)):
-        if own_weights[k] > 0.0:
-            i = own_basis[k]
-            for q in range(len(own_basis)):
-                j = basis[i, a, o, q]
-                if weights[i, a, o, q] > 0.0 and seen[j] != mark and count < LIST:
-                    seen[j] = mark
-                    short[count] = j
-                    count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
 def lookahead(
     joint, state_cost, grid, n, belief, own_basis, own_weights, chances, beliefs, bases, seen, room
 ):
@@ -255,9 +297,10 @@ def lookahead(
     n_actions, n_states = state_cost.shape
     n_observations = joint.shape[1]
     points, h, q, basis, weights = grid
-    floor = np.zeros(n_actions)
+    floor, own = np.zeros(n_actions), np.full(n_states, -1, np.int32)
     for k in range(n_states):
         if own_weights[k] > 0.0:
+            own[k] = own_basis[k]
             for a in range(n_actions):
                 floor[a] += own_weights[k] * q[own_basis[k], a]
     bases[:] = -1
@@ -273,8 +316,7 @@ def lookahead(
         bases[a] = 0
         for o in range(n_observations):
             if chances[a, o] > 0.0:
-                seen[n] += 1
-                count = _list_columns(a, o, basis, weights, own_basis, own_weights, seen, seen[n], room[4])
+                count = _list_columns(a, o, basis, weights, own, seen, room[4])
                 inner, spent = interpolate_among(
                     points, h, n, beliefs[a, o], bases[a, o], found, False, count, room
                 )
@@ -313,7 +355,7 @@ def residuals(joint, state_cost, grid, n, candidates, whence, here, gain):
 @njit(cache=True, nogil=True)
 def wander(joint, state_cost, grid, n, belief, uniforms, gain):
     """Beliefs along a trajectory of the policy that is greedy for h̃, what a point would lift there, h̃ there,
-    the bases found, where it ended, and the work."""
+    the points that make up each belief, the bases found, where it ended, and the work."""
     n_actions, n_observations, n_states = joint.shape[:3]
     points, h = grid[0], grid[1]
     room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
@@ -325,11 +367,13 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
     )
     bases = np.empty((len(uniforms), n_actions, n_observations, n_states), np.int32)
     own_basis, own_weights = np.zeros(n_states, np.int32), np.zeros(n_states)
+    own = np.empty((len(uniforms), n_states), np.int32)
     belief = belief.copy()
     work, warm = 0.0, False
     for step in range(len(uniforms)):
         visited[step] = belief
         inner[step], first = interpolate_among(points, h, n, belief, own_basis, own_weights, warm, 0, room)
+        own[step] = np.where(own_weights > 0.0, own_basis, -1)
         best, a, spent = lookahead(
             joint,
             state_cost,
@@ -355,4 +399,4 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
         belief[:] = beliefs[a, o]
         own_basis[:] = bases[step, a, o]
         warm = True
-    return visited, lift, inner, bases, belief, work
+    return visited, lift, inner, own, bases, belief, work

@@ -213,11 +213,17 @@ def _gather(points, h, rows, m, short, length, listed):
 
 
 @njit(cache=True, nogil=True)
-def _suited(points, h, rows, m, full, barred, count, short, listed):
+def _suited(points, h, n_states, rows, m, count, short, listed):
     """Leave in the list only points inside the face; how many."""
     length = 0
     for q in range(count):
-        if full or barred[short[q]] == 0.0:
+        outside, k = 0.0, 0
+        for s in range(n_states):
+            if k < m and rows[k] == s:
+                k += 1
+            else:
+                outside += points[s, short[q]]
+        if outside == 0.0:
             short[length] = short[q]
             length += 1
     _gather(points, h, rows, m, short, length, listed)
@@ -375,7 +381,10 @@ def interpolate(points, h, n, tau, basis, weights, warm, *room):
 
 @njit(cache=True, nogil=True)
 def interpolate_among(points, h, n, tau, basis, weights, warm, count, room):
-    """`interpolate`, trying first the points that are numbered in the first `count` places of the list."""
+    """`interpolate`, trying first the points that are numbered in the first `count` places of the list.
+
+    With n = 0 it tries no others; it must not be asked to begin from the last basis (`warm`) then.
+    """
     n_states = len(tau)
     barred, table, lines, numbers = room[1], room[2], room[6], room[7]
     x, line, step, order, rows, whole = lines[0], lines[2], lines[3], numbers[0], numbers[1], numbers[2]
@@ -403,7 +412,7 @@ def interpolate_among(points, h, n, tau, basis, weights, warm, count, room):
                 good = False
     good = good and _weighed(points, basis, rows, m, tau, table, order, x, line, step)
     if count > 0 and not good:
-        state[0] = _suited(points, h, rows, m, full, barred, count, room[4], room[5])
+        state[0] = _suited(points, h, n_states, rows, m, count, room[4], room[5])
     sound = _pivots(points, h, n, tau, basis, rows, m, good, full, state, room)
     if not sound and not _weighed(points, basis, rows, m, tau, table, order, x, line, step):
         _from_vertices(rows, m, tau, h, basis, room[3], x, lines[1])

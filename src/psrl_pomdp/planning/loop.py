@@ -95,7 +95,7 @@ class Bracket:
         self.grid.tighten(accuracy, gap, everywhere=thorough)
         lower_work = self.grid.work - work + 1.0
         lower_rate = (self.lower - lower) / lower_work
-        if self.gap > tolerance:
+        if self.gap > tolerance and not self.search.expired():
             if thorough:
                 self._credit = max(self._last_cost, 100 * CALL)
             self._lower_the_upper(tolerance, lower_work, lower_rate)
@@ -237,10 +237,8 @@ class Bracket:
         )
         chosen = first[pool]
         found = grid.candidates(beliefs[chosen], inner[chosen], whence[chosen])
-        if len(pool) > count:
-            promise = total[pool] * grid.lift(found)
-            found = found[np.argsort(-promise, kind="stable")[:count]]
-        return found
+        promise = total[pool] * grid.lift(found)
+        return found[np.argsort(-promise, kind="stable")[:count]]
 
     def _along_a_trajectory(self, count: int, chosen: Array) -> Candidates:
         grid = self.grid

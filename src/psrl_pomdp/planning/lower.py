@@ -64,16 +64,24 @@ class Candidates:
     beliefs: Array  # [n, S]
     inner: Array  # [n]: h̃ there
     whence: Index  # [n, 3]: the point, action and reading that lead there, or -1
+    own: Bases  # [n, S]: points that make up each belief, or -1
     bases: Bases  # [n, A, O, S]: interpolations of what follows, where known, or -1
 
     def __getitem__(self, chosen: slice | Index) -> Candidates:
-        return Candidates(self.beliefs[chosen], self.inner[chosen], self.whence[chosen], self.bases[chosen])
+        return Candidates(
+            self.beliefs[chosen],
+            self.inner[chosen],
+            self.whence[chosen],
+            self.own[chosen],
+            self.bases[chosen],
+        )
 
     def __add__(self, other: Candidates) -> Candidates:
         return Candidates(
             np.concatenate([self.beliefs, other.beliefs]),
             np.concatenate([self.inner, other.inner]),
             np.concatenate([self.whence, other.whence]),
+            np.concatenate([self.own, other.own]),
             np.concatenate([self.bases, other.bases]),
         )
 
@@ -148,19 +156,41 @@ class Grid:
     def full(self) -> bool:
         return self.n >= self.most_points
 
-    def _append(self, beliefs: Array, values: Array, parents: Index, known: Bases | None = None) -> None:
+    def _append(
+        self,
+        beliefs: Array,
+        values: Array,
+        parents: Index,
+        known: Bases | None = None,
+        own: Bases | None = None,
+    ) -> None:
         """Points with their values and interpolations, from bases that are known."""
         first = self._place(beliefs, values, parents)
         if known is None:
             known = np.full((len(beliefs), *self.basis.shape[1:]), -1, np.int32)
-        self._weigh_new(first, known)
+        self._weigh_new(first, known, own)
         self._bellman()
 
-    def _weigh_new(self, first: int, known: Bases) -> None:
-        self.work += steps.weigh_new(
-            self.points, self.h, first, self.n, self.reach, self.tau, self.basis, self.weights,
-            self.cost, known,
-        )  # fmt: skip
+    def _weigh_new(self, first: int, known: Bases, own: Bases | None = None) -> None:
+        """Interpolations for the points from `first` on; the plainest where time is up."""
+        if own is None:
+            own = np.full((len(known), self.dynamics.n_states), -1, np.int32)
+        for k in range(first, self.n, self._at_once):
+            last = min(k + self._at_once, self.n)
+            if self.expired():
+                steps.weigh_by_vertices(
+                    k, self.n, self.h, self.reach, self.tau, self.basis, self.weights, self.cost
+                )
+                break
+            self.work += steps.weigh_new(
+                self.points, self.h, k, last, self.n, self.reach, self.tau, self.basis, self.weights,
+                self.cost, known[k - first : last - first], own[k - first : last - first],
+            )  # fmt: skip
+
+    @property
+    def _at_once(self) -> int:
+        """Points to interpolate from without asking whether time is up."""
+        return max(1, int(_PIECE / (self.weights[0].size * self.n)))
 
     def _place(self, beliefs: Array, values: Array, parents: Index) -> int:
         """Points with their values; the number of the first."""
@@ -180,10 +210,10 @@ class Grid:
     def add(self, found: Candidates) -> int:
         """New points at these beliefs, as many as there is room for; how many."""
         found = found[: self.most_points - self.n]
-        if not len(found.beliefs):
+        if not len(found.beliefs) or self.expired():
             return 0
         first = self.n
-        self._append(_snapped(found.beliefs), found.inner, found.whence, found.bases)
+        self._append(_snapped(found.beliefs), found.inner, found.whence, found.bases, found.own)
         lifted = self.best[first : self.n] - self.bound
         self.h[first : self.n] = np.maximum(self.h[first : self.n], lifted)
         return self.n - first
@@ -302,6 +332,8 @@ class Grid:
 
         Interpolations are renewed at the points that the policy visits, or `everywhere`.
         """
+        if self.expired() and self.best_certificate is not None:
+            return
         last, raised = -np.inf, np.inf
         worthwhile = 0.03 * max(gap, tolerance)
         for turn in range(60 if everywhere else 15):
@@ -326,7 +358,7 @@ class Grid:
     def _reweigh(self, h: Array, gap: float, chosen: npt.NDArray[np.bool_]) -> float:
         """Interpolate anew at the chosen points while there is time; the most that a value rose by."""
         points = np.flatnonzero(chosen)
-        at_once = max(1, int(_PIECE / (self.weights[0].size * self.n)))
+        at_once = self._at_once
         raised = 0.0
         for k in range(0, len(points), at_once):
             part = np.zeros(self.n, np.bool_)
@@ -417,37 +449,46 @@ class Grid:
         return beliefs[comes], (mass[visited][:, None] * chances)[comes], inner[comes], whence
 
     def candidates(self, beliefs: Array, inner: Array, whence: Index) -> Candidates:
+        i, a, o = whence.T
+        own = np.where(self.weights[i, a, o] > 0.0, self.basis[i, a, o], -1)
         bases = np.full((len(beliefs), *self.basis.shape[1:]), -1, np.int32)
-        return Candidates(np.ascontiguousarray(beliefs), inner, whence, bases)
+        return Candidates(np.ascontiguousarray(beliefs), inner, whence, own, bases)
 
     @property
     def _arrays(self) -> tuple[Array, Array, Array, Bases, Array]:
         return self.points, self.h, self.q, self.basis, self.weights
 
     def lift(self, found: Candidates) -> Array:
-        """How much a point at each of these beliefs would raise h there; their bases are filled in."""
+        """How much a point at each of these beliefs would raise h there, or 0 where time is up; their bases
+        are filled in."""
         d = self.dynamics
-        gains, found.bases[:], spent = steps.residuals(
-            d.joint,
-            d.cost,
-            self._arrays,
-            self.n,
-            found.beliefs,
-            found.whence,
-            found.inner,
-            self.bound,
-        )
-        self.work += spent
-        return np.asarray(gains)
+        gains = np.zeros(len(found.beliefs))
+        for k in range(0, len(gains), self._at_once):
+            if self.expired():
+                break
+            part = slice(k, k + self._at_once)
+            gains[part], found.bases[part], spent = steps.residuals(
+                d.joint, d.cost, self._arrays, self.n, found.beliefs[part], found.whence[part],
+                found.inner[part], self.bound,
+            )  # fmt: skip
+            self.work += spent
+        return gains
 
     def wander(self, belief: Array, uniforms: Array) -> tuple[Candidates, Array, Array]:
         """Beliefs along a greedy trajectory, what a point would raise there, and where it ended."""
         d = self.dynamics
-        visited, gains, inner, bases, end, spent = steps.wander(
-            d.joint, d.cost, self._arrays, self.n, belief, uniforms, self.bound
-        )
-        self.work += spent
-        return Candidates(visited, inner, np.full((len(visited), 3), -1), bases), gains, end
+        met, lifts = [], []
+        for k in range(0, len(uniforms), self._at_once):
+            visited, gains, inner, own, bases, belief, spent = steps.wander(
+                d.joint, d.cost, self._arrays, self.n, belief, uniforms[k : k + self._at_once],
+                self.bound,
+            )  # fmt: skip
+            self.work += spent
+            met.append(Candidates(visited, inner, np.full((len(visited), 3), -1), own, bases))
+            lifts.append(gains)
+            if self.expired():
+                break
+        return sum(met[1:], start=met[0]), np.concatenate(lifts), belief
 
 
 def _snapped(beliefs: Array) -> Array:

@@ -20,7 +20,7 @@ from .plans import MEMORY, Plan, Status
 from .rooms import closed_classes
 from .upper import Controller, Index
 
-MAX_POINTS = 10_000
+MAX_POINTS = 40_000
 
 
 def plan(
