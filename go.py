@@ -47,7 +47,8 @@ VENV = ROOT / ".venv"
 WINDOWS = os.name == "nt"
 
 EXTRAS = {"demo": "[report]", "test": "[test]", "setup": "[test]"}  # what each command needs installed
-CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], ["pytest"])
+PYTEST = ["pytest", "-n", "auto", "--dist", "worksteal"]  # on all cores
+CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], PYTEST)
 
 GET_PIP = (
     "This Python cannot make a complete virtual environment. On Debian or Ubuntu:\n"
@@ -219,7 +220,7 @@ def check(arguments: list[str]) -> int:
     """Run the checks in order up to the first that fails; its exit code."""
     start = time.monotonic()
     for number, words in enumerate(CHECKS, 1):
-        command = [*words, *arguments] if words == ["pytest"] else words
+        command = [*words, *arguments] if words is PYTEST else words
         say("$ " + " ".join(command))
         code = run(program("python"), "-m", *command, cwd=ROOT)
         if code:

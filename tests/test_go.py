@@ -387,5 +387,10 @@ def test_the_checks_stop_at_the_first_that_fails(
     answers = iter(codes)
     monkeypatch.setattr(go, "run", lambda *command, cwd: next(answers))
     assert go.check(["-k", "filter"]) == result
-    shown = ["$ ruff check .", "$ ruff format --check .", "$ mypy", "$ pytest -k filter"]
+    shown = [
+        "$ ruff check .",
+        "$ ruff format --check .",
+        "$ mypy",
+        "$ pytest -n auto --dist worksteal -k filter",
+    ]
     assert capsys.readouterr().out.splitlines() == [*shown[: len(codes)], last]
