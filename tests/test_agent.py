@@ -228,10 +228,14 @@ def test_a_log_is_as_good_as_having_been_there() -> None:
 
 def test_a_bad_log_leaves_the_agent_as_it_was() -> None:
     prior = family(15)
-    agent = PSRLAgent(prior, seed=3, effort=COARSE)
-    with pytest.raises(LookupError, match="action 9"):
-        agent.learn([0, 1], [9, 0])
-    assert agent.act(0) == PSRLAgent(prior, seed=3, effort=COARSE).act(0)
+    for each in (prior, dirichlet(prior.setting)):
+        agent, fresh = (PSRLAgent(each, seed=3, effort=COARSE) for _ in range(2))
+        with pytest.raises(LookupError, match="action 9"):
+            agent.learn([0, 1], [9, 0])
+        with pytest.raises(InvalidModelError, match="observation -1"):
+            agent.learn([0, -1], [0, 0])
+        assert [agent.act(o) for o in (0, 1, 2, 0)] == [fresh.act(o) for o in (0, 1, 2, 0)]
+        assert np.array_equal(agent.posterior.weights, fresh.posterior.weights)
 
 
 def test_a_kernel_that_was_ruled_out_is_not_played_on() -> None:
@@ -383,6 +387,13 @@ def test_files_that_are_no_agents(tmp_path: Path) -> None:
     with pytest.raises(InvalidModelError, match="tolerance of your own"):
         PSRLAgent.load(tmp_path / "agent.npz")
     assert PSRLAgent.load(tmp_path / "agent.npz", tolerance=lambda t: 0.05).act(1) == agent.act(1)
+    tripling = Schedule("tsde", lambda start, length: 3 * start, "none")
+    PSRLAgent(family(20), tripling).save(tmp_path / "own.npz")
+    with pytest.raises(InvalidModelError, match="schedule of your own"):
+        PSRLAgent.load(tmp_path / "own.npz")
+    PSRLAgent(family(20), planner=lambda *words, **more: plan(*words, **more)).save(tmp_path / "own.npz")
+    with pytest.raises(InvalidModelError, match="planner of your own"):
+        PSRLAgent.load(tmp_path / "own.npz")
     data = (tmp_path / "agent.npz").read_bytes()
     (tmp_path / "half.npz").write_bytes(data[: len(data) // 2])
     with pytest.raises(ParseError, match=r"half\.npz"):

@@ -65,7 +65,7 @@ def test_visits_by_present_state() -> None:
     own = belief.filters(setting, kernels, np.ones(1))
     belief.begin(own, np.full((2, 1), 0.5), np.ones(2))
     belief.update(own, 0, 0)
-    assert own.counts[:, 0, :, 0].T == pytest.approx(0.5 * kernels[0, 0])
+    assert pytest.approx(0.5 * kernels[0, 0]) == own.counts[:, 0, :, 0].T
 
 
 def test_impossible_reading_changes_nothing() -> None:

@@ -16,8 +16,10 @@ from psrl_pomdp.errors import StartDependentError
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.gains import end_components, gain_and_bias, longest_ways, optimal
 from psrl_pomdp.planning.loop import close
+from psrl_pomdp.planning.lower import LowerCertificate
 from psrl_pomdp.planning.mdp import optimal_gain
 from psrl_pomdp.planning.multichain import StartBracket
+from psrl_pomdp.planning.upper import Controller
 from psrl_pomdp.structure import recurrent_classes
 
 
@@ -296,6 +298,35 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert again.depends_on_start
     assert verify(again, model) == verify(found, model)
     assert again.bounds([0.3, 0.7]) == found.bounds([0.3, 0.7])
+
+
+def leaking(chance: float) -> POMDP:
+    """A state that costs 1 leaks into one that is free, for ever, and nothing is read."""
+    setting = Setting(np.ones((2, 1)), [[1.0, 0.0]], [1.0, 0.0], first_observation=None)
+    return POMDP(setting, [[[1.0 - chance, chance], [0.0, 1.0]]])
+
+
+def test_a_small_leak_is_no_rounding() -> None:
+    """J = 0, however small the leak; a certificate that takes it for rounding claims 1."""
+    model, other = leaking(5e-14), leaking(0.5)
+    basis = np.array([0, 1], np.int32) * np.ones((2, 1, 1, 2), np.int32)
+    grid = LowerCertificate(
+        1.0, np.eye(2), np.zeros(2), basis, np.zeros((2, 1, 1, 2)), np.full((2, 3), -1), np.array([1.0, 0.0])
+    )
+    one_node = Controller(np.zeros(1, np.int64), np.zeros((1, 1), np.int64), np.zeros((1, 2)), 1.0, 0)
+    forged = replace(
+        plan(other, 1e-3), grid=grid, controller=one_node, lower_cost=1.0 - 3e-12, upper_cost=1.0,
+        fingerprint=model.fingerprint,
+    )  # fmt: skip
+    with pytest.raises(CertificateError, match="gain of point 0"):
+        verify(forged, model)
+
+
+@pytest.mark.parametrize("chance", [1e-3, 1e-9, 5e-14, 1e-15])
+def test_leaks_of_any_size_are_planned_for(chance: float) -> None:
+    found = plan(leaking(chance), 1e-6)
+    assert found.lower_cost <= 1e-12  # J = 0
+    verify(found, leaking(chance))
 
 
 def test_tampered_gains_are_refused() -> None:

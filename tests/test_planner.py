@@ -605,6 +605,17 @@ def test_plans_for_many_kernels_do_not_depend_on_the_workers() -> None:
         verify(found, POMDP(model.setting, kernel))
 
 
+def test_a_constant_in_the_values_costs_no_digits() -> None:
+    """Vectors far from zero prove the same as those moved back: rounding must not pass for a bound."""
+    model = random_model(2, 3, 2, 2)
+    search = ControllerSearch(Dynamics.of(model))
+    found = plan(model, 1e-6).controller
+    near = search.evaluate(found.actions, found.successors, found.vectors).bound
+    far = search.evaluate(found.actions, found.successors, found.vectors - 1.6e11).bound
+    assert far == pytest.approx(near, abs=1e-4)
+    assert far >= near - 1e-9
+
+
 # -- checking other planners ----------------------------------------------------------------------
 
 

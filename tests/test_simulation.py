@@ -193,6 +193,12 @@ def test_checkpoints() -> None:
 def test_what_cannot_be_run_is_named() -> None:
     prior = family(37)
     agent = PSRLAgent(prior, effort=COARSE)
+    with pytest.raises(InvalidModelError, match="checkpoint 0"):
+        simulate(prior.model(0), agent, 10, checkpoints=[0, 5])
+    used = PSRLAgent(prior, effort=COARSE)
+    used.act(0)
+    with pytest.raises(InvalidModelError, match="lived for 1 steps"):
+        simulate(prior.model(0), used, 10)
     with pytest.raises(InvalidModelError, match="states 2, and the agent was told 3"):
         simulate(problem("no-sensor"), agent, 10)
     with pytest.raises(InvalidModelError, match="horizon is 0"):

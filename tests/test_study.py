@@ -22,9 +22,10 @@ from psrl_pomdp.experiment.jobs import perform
 from psrl_pomdp.experiment.results import Job, decode, encode, jobs_of
 from psrl_pomdp.experiment.runner import run, verify
 from psrl_pomdp.experiment.store import Store, StudyError
-from psrl_pomdp.experiment.study import Study, study_from
+from psrl_pomdp.experiment.study import Study, study_from, with_file
 from psrl_pomdp.experiment.summary import summarise
 from psrl_pomdp.experiment.tables import EPISODES, RUNS, write_tables
+from psrl_pomdp.files.archives import pack, unpack
 
 
 class Inline(Executor):
@@ -102,9 +103,13 @@ def test_a_model_file_beside_the_study(tmp_path: Path) -> None:
     study = read_study(tmp_path / "study.toml")
     result = decode(perform(study, jobs_of(study)[0]), "x")
     assert result["horizon"] == 50
+    words = {"problem": "x", "horizon": 5, "seeds": 1, "agents": [{"kind": "psrl", "prior": "finite"}]}
+    finite = with_file(study_from(words), tmp_path / "mine.json")
     with pytest.raises(PSRLError, match="no finite family"):
-        perform(study_from({"problem": str(tmp_path / "mine.json"), "horizon": 5, "seeds": 1,
-                            "agents": [{"kind": "psrl", "prior": "finite"}]}), Job("psrl", 0))  # fmt: skip
+        perform(finite, Job("psrl", 0))
+    save(problem("machine-repair"), tmp_path / "mine.json")
+    with pytest.raises(PSRLError, match=r"mine\.json was changed"):
+        perform(study, jobs_of(study)[0])
 
 
 # -- results ------------------------------------------------------------------------------------------
@@ -118,10 +123,10 @@ def test_the_same_bytes_in_any_order_and_on_any_engine(tmp_path: Path) -> None:
         run(threads, executor=pool, workers=3)
     run(processes, workers=2)
     assert contents(tmp_path / "a") == contents(tmp_path / "b") == contents(tmp_path / "c")
-    assert verify(inline, 2) == []
+    assert verify(inline, 2) == (2, [])
     path = inline.path(Job("psrl", 0))
     path.write_bytes(encode(inline.read(Job("psrl", 0)) | {"cost": [0.0]}))
-    assert verify(inline, 6) == ["psrl-00000"]
+    assert verify(inline, 6) == (6, ["psrl-00000"])
 
 
 def test_all_agents_meet_the_same_world_and_chance() -> None:
@@ -181,6 +186,12 @@ def test_a_job_is_taken_up_in_the_middle(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.undo()
     assert perform(study, job, partial) == whole
     partial.write_bytes(b"nonsense")
+    assert perform(study, job, partial) == whole
+    arrays = unpack(kept[-1], "x", 1 << 30)
+    agent = unpack(arrays["agent"].tobytes(), "x", 1 << 30)
+    agent["words"] = np.frombuffer(agent["words"].tobytes().replace(b'"version":1', b'"version":9'), np.uint8)
+    arrays["agent"] = np.frombuffer(pack(agent), np.uint8)
+    partial.write_bytes(pack(arrays))  # a run whose agent cannot be read: all of it is run again
     assert perform(study, job, partial) == whole
 
 
@@ -242,6 +253,18 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path: Path) -> None:
         Store.create(tmp_path / "s", small(horizon=301))
     with pytest.raises(StudyError, match="no study"):
         Store.open(tmp_path)
+    begun = tmp_path / "begun"  # killed while it was made
+    begun.mkdir()
+    (begun / "results").mkdir()
+    (begun / "manifest.json").write_text("{")
+    Store.create(begun, study)
+    kept = tmp_path / "s" / ".gitignore"
+    kept.write_text("*")
+    (tmp_path / "s" / "results" / ".psrl-00000.json.abc").write_text("half")
+    run(store, executor=Inline())
+    assert kept.exists()
+    assert not list((tmp_path / "s" / "results").glob(".*"))
+    kept.unlink()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").write_text("dear")
     with pytest.raises(StudyError, match="not empty"):

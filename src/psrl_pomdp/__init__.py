@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .agent import PSRLAgent
+    from .agent import Effort, PSRLAgent
+    from .baselines import RandomAgent
     from .checks import Finding, check_agent, check_model, check_planner, check_posterior
     from .errors import (
         ImpossibleObservation,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         StartDependentError,
         UnknownNameError,
     )
+    from .experiment import Study, read_study
     from .files import load, save
     from .model import POMDP, Setting, Units
     from .planning import CertificateError, Plan, plan, plan_many, verify
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
         general_bound,
         regret_curve,
     )
-    from .schedule import DoublingSchedule, Schedule, TSDESchedule
-    from .simulation import simulate
+    from .schedule import DoublingSchedule, FixedSchedule, Schedule, TSDESchedule
+    from .simulation import Simulation, simulate
     from .structure import Structure, analyse
     from .trace import Trace
 
@@ -47,9 +49,11 @@ __all__ = [
     "DirichletPosterior",
     "DirichletPrior",
     "DoublingSchedule",
+    "Effort",
     "Finding",
     "FinitePosterior",
     "FinitePrior",
+    "FixedSchedule",
     "ImpossibleObservation",
     "InvalidModelError",
     "OutOfOrderError",
@@ -58,11 +62,14 @@ __all__ = [
     "ParseError",
     "Plan",
     "Problem",
+    "RandomAgent",
     "RegretCurve",
     "Schedule",
     "Setting",
+    "Simulation",
     "StartDependentError",
     "Structure",
+    "Study",
     "TSDESchedule",
     "Trace",
     "Units",
@@ -82,6 +89,7 @@ __all__ = [
     "plan",
     "plan_many",
     "problem",
+    "read_study",
     "regret_curve",
     "save",
     "simulate",
@@ -89,14 +97,23 @@ __all__ = [
 ]
 
 _ROOMS = {
+    "baselines": ("RandomAgent",),
+    "experiment": ("Study", "read_study"),
     "trace": ("Trace",),
-    "simulation": ("simulate",),
+    "simulation": (
+        "Simulation",
+        "simulate",
+    ),
     "schedule": (
+        "FixedSchedule",
         "DoublingSchedule",
         "Schedule",
         "TSDESchedule",
     ),
-    "agent": ("PSRLAgent",),
+    "agent": (
+        "Effort",
+        "PSRLAgent",
+    ),
     "checks": ("Finding", "check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
         "ImpossibleObservation",

@@ -9,8 +9,9 @@
             update f_{t+1}, h_{t+1};  t ← t + 1
 
 π* is planned with a certified gap of at most ε_k, by default 1/t_k for a finite set and 1/√t_k otherwise.
-That adds at most Σ T_k ε_k to the regret, O(log T) and O(√T), and the paper's theorems survive. Where a
-plan's work is spent first, what is missing is recorded (`EpisodeRecord.shortfall`).
+That adds at most Σ T_k ε_k to the regret, O(log T) and O(√T), and the paper's theorems survive, up to the
+horizon at which ε_k reaches its floor. Where a plan's work is spent first, what is missing is recorded
+(`EpisodeRecord.shortfall`).
 """
 
 from __future__ import annotations
@@ -321,6 +322,8 @@ class PSRLAgent:
                 max_points=self.effort.max_points,
             )
             work = found.rounds[-1].work if found.rounds else 0.0
+            if index is not None and isinstance(earlier, Plan) and earlier.gap < found.gap:
+                found = earlier  # for the same kernel: the better of the two
         if index is not None:
             self.plans[index] = found
         self.last_plan = found
@@ -339,10 +342,15 @@ class PSRLAgent:
         if len(observations) != len(actions) or not len(actions):
             raise InvalidModelError(f"a log of {len(observations)} readings and {len(actions)} actions")
         last = action_number(self.setting, actions[-1])
-        codes = [-1 if o is None else o for o in observations[1:]]
-        fresh = self.prior.posterior(self.posterior_rng)
-        fresh.start(observations[0])
-        fresh.update_many(np.asarray(actions[:-1], np.int64), np.asarray(codes, np.int64))
+        codes = [-1 if o is None else _number(o) for o in observations[1:]]
+        before = self.posterior_rng.bit_generator.state
+        try:
+            fresh = self.prior.posterior(self.posterior_rng)
+            fresh.start(observations[0])
+            fresh.update_many(np.asarray(actions[:-1], np.int64), np.asarray(codes, np.int64))
+        except Exception:
+            self.posterior_rng.bit_generator.state = before
+            raise
         self.posterior, self.action = fresh, last
         self._episode.clock[:2] = fresh.time  # what was before the first episode is over
 
@@ -366,7 +374,7 @@ class PSRLAgent:
     @property
     def info(self) -> Info:
         """What it thinks, for people."""
-        if self.action is None:
+        if self.action is None or not self._present.number:
             raise OutOfOrderError("info: no action was chosen so far")
         now, belief = self._present, self._used.belief[:, 0].copy()
         costs, advantages = self._weighed(belief)
@@ -391,9 +399,11 @@ class PSRLAgent:
         )
 
     def _weighed(self, belief: Array) -> tuple[Array, Array]:
-        """c(b, a), and c(b, a) + E[v(b′)] over the least of it, under θ_k and the plan's v."""
+        """c(b, a), and c(b, a) + E[v(b′)] over the least of it, under θ_k and the plan's v, if it has one."""
         setting = self.setting
         now = setting.cost @ belief
+        if not self._present.compiled or self._present.plan.controller.gains is not None:
+            return np.asarray(setting.units.from_scaled(now)), np.full(len(now), np.nan)
         later = np.array(
             [
                 steps.expected_value(
@@ -462,6 +472,14 @@ def scaled_bounds(found: PlanLike, setting: Setting) -> tuple[float, float]:
         return found.lower_cost, found.upper_cost
     low, high = sorted(setting.units.to_scaled([found.lower, found.upper]).tolist())
     return low, high
+
+
+def _number(observation: int) -> int:
+    if not isinstance(observation, int | np.integer) or observation < 0:
+        raise InvalidModelError(
+            f"observation {observation!r} in a log: a whole number, or None where it was lost"
+        )
+    return int(observation)
 
 
 def _one_over(start: int) -> float:

@@ -38,6 +38,8 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     words |= {"version": VERSION, "prior": type(agent.prior).__name__, "schedule": agent.schedule.name}
     words["effort"] = {name: getattr(agent.effort, name) for name in _EFFORT}
     words["own_tolerance"] = agent.effort.tolerance is not None
+    words["own_planner"] = agent.planner is not plan
+    words["own_schedule"] = type(agent.schedule) is Schedule
     words["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
     words["action"], words["taken_in"] = agent.action, agent._taken_in
     words["present"] = {name: getattr(agent._present, name) for name in _PRESENT}
@@ -54,7 +56,6 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     }
     words["plans"] = _plans_out(agent, arrays)
     words["n_plans"] = sum(name.startswith("plan.") for name in arrays)
-    words["own_plans"] = agent._present.number > 0 and not agent._present.compiled
     arrays["words"] = np.frombuffer(msgspec.json.encode(words), np.uint8)
     return pack(arrays)
 
@@ -92,7 +93,9 @@ def _rebuilt(
 
     if words["own_tolerance"] and tolerance is None:
         raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
-    if words["own_plans"] and planner is plan:
+    if words["own_schedule"] and schedule is None:
+        raise InvalidModelError("this agent was saved with a schedule of your own: pass it again")
+    if words["own_planner"] and planner is plan:
         raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
     prior = _prior_in(arrays, words, _setting_in(arrays, words))
     schedule = schedule or schedule_named(words["schedule"])

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+
 from .errors import InvalidModelError, UnknownNameError, did_you_mean
 
 Sched = Callable[[int, int], int]  # (t_k, T_{k−1}) -> the last t of the episode
@@ -64,8 +66,8 @@ class FixedSchedule(Schedule):
     """Episodes of one length, whatever is read."""
 
     def __init__(self, length: int) -> None:
-        if not (isinstance(length, int) and length >= 1):
-            raise InvalidModelError(f"length is {length!r}: an episode has one step at least")
+        if not (isinstance(length, int | np.integer) and length >= 1):
+            raise InvalidModelError(f"length is {length!r}: a whole number of steps, one at least")
         super().__init__(f"fixed-{length}", lambda start, previous_length: start + length - 1, "none")
 
 

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from . import __version__
 from . import episodes as steps
 from .agent import PSRLAgent
 from .arrays import Array
@@ -29,7 +30,6 @@ Driver = Literal["auto", "streaming", "compiled"]
 
 _CHUNK = 1 << 14  # steps whose chance is drawn at once
 _PER_DECADE = 10
-_VERSION = 1
 _MOVING = ("present", "belief", "visits", "sums")  # what changes of a world
 
 
@@ -100,10 +100,16 @@ class Simulation:
         self.learner = agent if isinstance(agent, PSRLAgent) else None
         if self.learner is not None:
             _same_sizes(model, self.learner)
+            if self.learner.time:
+                raise InvalidModelError(
+                    f"the agent has lived for {self.learner.time} steps: a run wants a fresh one"
+                )
         self.driver = driver
         self.time = 0  # actions taken
         self.chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         self.wanted = None if checkpoints is None else np.unique(np.asarray(checkpoints, np.int64))
+        if self.wanted is not None and (self.wanted < 1).any():
+            raise InvalidModelError(f"checkpoint {self.wanted.min()}: they count from 1")
         self.world, self.first_reading = _world(model, self.chance)
         self.actions, self.readings = np.zeros(0, np.uint16), np.zeros(0, np.uint16)
         self.states = np.array([self.world.present[0]], np.uint16) if every_step else None
@@ -215,9 +221,10 @@ class Simulation:
     def to_bytes(self) -> bytes:
         """Everything that decides how the run goes on, for `resume`."""
         words = {
-            "version": _VERSION,
+            "version": __version__,
             "time": self.time,
             "model": self.model.fingerprint,
+            "seed": repr(self.seed),
             "chance": stream_out(self.chance),
             "taken": [point["times"] for point in self.taken],
         }
@@ -242,8 +249,11 @@ class Simulation:
         """Go on where the run that made these bytes stood: a new simulation with the same arguments."""
         arrays = unpack(data, "run", 1 << 32)
         words = msgspec.json.decode(arrays["words"].tobytes())
-        if words["version"] != _VERSION or words["model"] != self.model.fingerprint:
-            raise ParseError("a run of another model, or of another version", path="run")
+        told = (words["version"], words["model"], words["seed"])
+        if told != (__version__, self.model.fingerprint, repr(self.seed)):
+            raise ParseError("a run of another model, of another seed or of another version", path="run")
+        agent = type(self.agent).from_bytes(arrays["agent"].tobytes())  # type: ignore[attr-defined]
+        self.agent, self.learner = agent, agent if isinstance(agent, PSRLAgent) else None
         self.time = words["time"]
         self.chance = stream_in(words["chance"])
         for name in _MOVING:
@@ -260,8 +270,6 @@ class Simulation:
             }
             for i in range(len(words["taken"]))
         ]
-        self.agent = type(self.agent).from_bytes(arrays["agent"].tobytes())  # type: ignore[attr-defined]
-        self.learner = self.agent if isinstance(self.agent, PSRLAgent) else None
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
         names = self.taken[0] if self.taken else ()

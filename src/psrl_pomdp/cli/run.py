@@ -58,8 +58,8 @@ def command(
     \b
     Exit codes:
       0  every job has a result
-      1  some job failed, or an error, told on stderr
-      2  a mistake in the command line or in the study
+      1  some job failed, or an error or a mistake in the study, told on stderr
+      2  a mistake in the command line
       4  --verify found results that do not repeat
       130  interrupted; what was finished is kept
     """
@@ -78,18 +78,22 @@ def command(
 def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Study:
     """From a file, or from flags around a problem."""
     from ..experiment import read_study
-    from ..experiment.study import study_from
+    from ..experiment.study import study_from, with_file
+    from ..problems import catalogue, problem
     from .common import find_model, parameter
 
     if Path(what).suffix.lower() == ".toml":
         given = [name for name, value in flags.items() if value] + (["parameter"] if parameters else [])
         if given:
             raise click.UsageError(f"--{given[0]}: a study file says everything; change it there")
-        return read_study(what)
-    find_model(what, parameters)  # mistakes are told before anything is written
+        study = read_study(what)
+        if not study.file_sha256:
+            problem(study.problem, **study.parameters)  # mistakes are told before anything is written
+        return study
+    find_model(what, parameters)
     agents = [kind.strip() for kind in (flags["agents"] or "psrl,oracle,random").split(",")]
     words: dict[str, Any] = {
-        "problem": str(Path(what).resolve()) if Path(what).is_file() else what,
+        "problem": what,
         "horizon": flags["horizon"] or 10_000,
         "seeds": flags["seeds"] or 16,
         "seed": flags["seed"] or 0,
@@ -101,7 +105,9 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Stu
     }
     if parameters:
         words["parameters"] = dict(map(parameter, parameters))
-    return study_from(words, "the command line")
+    study = study_from(words, "the command line")
+    known = any(entry.name == what for entry in catalogue())
+    return study if known else with_file(study, Path(what))
 
 
 def _verify(folder: Path) -> None:
@@ -109,8 +115,10 @@ def _verify(folder: Path) -> None:
     from ..experiment.store import Store
 
     store = Store.open(folder)
-    different = verify(store, jobs=4)
+    done, different = verify(store, jobs=4)
+    if not done:
+        raise click.ClickException(f"{folder} holds no result to verify")
     if different:
         click.echo(f"these do not repeat: {', '.join(different)}", err=True)
         click.get_current_context().exit(VERIFY_DIFFERS)
-    click.echo("a sample of jobs was run again: the same bytes")
+    click.echo(f"{done} jobs were run again: the same bytes")

@@ -135,9 +135,9 @@ def _print(document: dict[str, Any]) -> None:
     for name in ("agent", "runs", "regret", "95 % of it", "growth"):
         table.add_column(name)
     for row in document["agents"]:
-        low, high = row["interval"]
+        interval = "{:.5g} to {:.5g}".format(*row["interval"]) if row["interval"] else "one run only"
         table.add_row(
-            Text(plain(row["agent"])), str(row["runs"]), f"{row['regret']:.5g}", f"{low:.5g} to {high:.5g}",
+            Text(plain(row["agent"])), str(row["runs"]), f"{row['regret']:.5g}", interval,
             Text(plain(row["growth"])),
         )  # fmt: skip
     out.print(table)

@@ -56,11 +56,14 @@ def local(workers: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     finally:
+        workers_left = list((pool._processes or {}).values())
         pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers_left:  # what they were at is kept half done, or was not begun
+            worker.terminate()
 
 
 def _watch(parent: int) -> None:
-    """Threads of numerical libraries would fight over cores; and nobody is left behind by a dead parent."""
+    """Nobody is left behind by a dead parent."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then stops us

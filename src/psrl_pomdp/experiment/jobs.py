@@ -11,6 +11,7 @@ import hashlib
 import platform
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 from .. import __version__
 from ..agent import Effort, PSRLAgent
 from ..baselines import RandomAgent
-from ..errors import InvalidModelError, ParseError
+from ..errors import InvalidModelError, PSRLError
 from ..files import load
 from ..files.atomic import write_atomically
 from ..model import POMDP
@@ -30,7 +31,7 @@ from ..problems import Problem, problem
 from ..regret.decomposition import promised_costs
 from ..regret.run_checks import check_run
 from ..schedule import Schedule, schedule_named
-from ..simulation import Agent, Simulation
+from ..simulation import Agent, Simulation, log_spaced
 from ..trace import Trace
 from .results import Job, encode
 from .study import AgentSpec, Study
@@ -48,8 +49,12 @@ def perform(study: Study, job: Job, partial: Path | None = None) -> bytes:
     spec = next(agent for agent in study.agents if agent.label == job.agent)
     world, model = world_of(study, job.run)
     best = _truth_planned(world, study.tolerance, study.max_work)
-    run = Simulation(world, agent_for(study, spec, world, model, job.run), seed=(study.seed, job.run, _WORLD))
-    _resume(run, partial)
+    run = _begun(study, spec, world, model, job)
+    if partial is not None and partial.exists():
+        try:
+            run.resume(partial.read_bytes())
+        except (PSRLError, KeyError, ValueError, TypeError):
+            run = _begun(study, spec, world, model, job)  # half of a run that cannot be read is run again
     trace = run.until(study.horizon, _keeper(run, partial))
     schedule = schedule_named(spec.schedule) if spec.schedule else None
     return encode(result_of(study, job, trace, best, schedule))
@@ -61,12 +66,10 @@ def _truth_planned(world: POMDP, tolerance: float, max_work: float) -> Plan:
     return plan(world, tolerance, max_work=max_work)
 
 
-def _resume(run: Simulation, partial: Path | None) -> None:
-    if partial is not None and partial.exists():
-        try:
-            run.resume(partial.read_bytes())
-        except (ParseError, InvalidModelError, KeyError, ValueError):
-            partial.unlink(missing_ok=True)  # half of a run that cannot be read is run again
+def _begun(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, job: Job) -> Simulation:
+    agent = agent_for(study, spec, world, model, job.run)
+    times = log_spaced(study.horizon, study.per_decade).tolist()
+    return Simulation(world, agent, seed=(study.seed, job.run, _WORLD), checkpoints=times)
 
 
 def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | None:
@@ -78,7 +81,8 @@ def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | No
     def keep(steps: int) -> None:
         nonlocal last
         if time.monotonic() - last > _BETWEEN:
-            write_atomically(partial, run.to_bytes())
+            with suppress(OSError):  # a full disk costs the convenience, not the run
+                write_atomically(partial, run.to_bytes())
             last = time.monotonic()
 
     return keep
@@ -90,9 +94,11 @@ def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | No
 def model_of(study: Study) -> POMDP:
     """The problem of this name, or the model in this file."""
     path = Path(study.problem)
-    if path.suffix and path.is_file():
+    if study.file_sha256:
         if study.parameters:
             raise InvalidModelError("parameters: a model file has none")
+        if hashlib.sha256(path.read_bytes()).hexdigest() != study.file_sha256:
+            raise InvalidModelError(f"{path.name} was changed since the study was begun")
         return load(path)
     return problem(study.problem, **study.parameters)
 
@@ -117,8 +123,23 @@ def world_of(study: Study, run: int) -> tuple[POMDP, POMDP]:
     if study.truth == "fixed":
         return model, model
     rng = np.random.default_rng((study.seed, run, _TRUTH))
-    prior = prior_of(model, study.agents[0].prior)
-    return POMDP(model.setting, prior.sample(rng), name=f"{model.name} drawn for run {run}"), model
+    prior = common_prior(study, model)
+    name = f"{model.name} drawn for run {run}"
+    if isinstance(prior, FinitePrior):
+        chosen = prior.model(int(rng.choice(len(prior), p=prior.weights)))
+        return POMDP(chosen.setting, chosen.transition, name=name), model
+    return POMDP(model.setting, prior.sample(rng), name=name), model
+
+
+def common_prior(study: Study, model: POMDP) -> FinitePrior | DirichletPrior:
+    """What all learners of the study believe: worlds are drawn from it for the Bayesian regret."""
+    priors = [prior_of(model, agent.prior) for agent in study.agents if agent.kind == "psrl"]
+    priors = priors or [prior_of(model, "")]
+    if any(prior != priors[0] for prior in priors):
+        raise InvalidModelError(
+            "truth = 'prior' with agents of different priors: from which one are worlds drawn?"
+        )
+    return priors[0]
 
 
 def agent_for(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, run: int) -> Agent:

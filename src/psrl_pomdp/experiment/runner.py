@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
@@ -13,6 +14,7 @@ from .jobs import perform
 from .results import Job, decode, jobs_of
 from .store import Store
 
+_CLUSTER = 64  # workers that a cluster of unknown size is fed for
 _AT_ONCE = 4  # jobs in the engine's hands for each worker: enough to keep it busy
 _ATTEMPTS = 3  # for a job whose worker died
 
@@ -80,7 +82,8 @@ def _with_engine(
     left = todo
     for attempt in range(_ATTEMPTS):
         with engine(name, workers) as pool:
-            left = _all(store, left, pool, keeps_files(name), workers or 2, progress, report)
+            count = workers or (os.cpu_count() or 1 if "://" not in name else _CLUSTER)
+            left = _all(store, left, pool, keeps_files(name), count, progress, report)
         if not left:
             return
         store.log(event="engine broke", attempt=attempt + 1, left=len(left))
@@ -130,7 +133,12 @@ def _finish(store: Store, job: Job, future: Future[bytes], begun: float, progres
         progress.failures.append(f"{job.name}: {error}")
         store.log(event="failed", job=job.name, why=repr(error))
         return True
-    store.write(job, data)
+    try:
+        store.write(job, data)
+    except OSError as error:
+        progress.failures.append(f"{job.name}: its result cannot be written: {error}")
+        store.log(event="failed", job=job.name, why=repr(error))
+        return True
     progress.done += 1
     progress.here += 1
     _note_regret(progress, decode(data, job.name))
@@ -147,8 +155,8 @@ def _note_regret(progress: Progress, result: dict[str, Any]) -> None:
     progress.regrets.setdefault(str(result["agent"]), []).append(float(regret))
 
 
-def verify(store: Store, jobs: int, seed: int = 0) -> list[str]:
-    """Run a sample of finished jobs again, here; the names of those whose bytes are not the same."""
+def verify(store: Store, jobs: int, seed: int = 0) -> tuple[int, list[str]]:
+    """Run a sample of finished jobs again, here: how many, and the names of those whose bytes differ."""
     import numpy as np
 
     finished = [job for job in jobs_of(store.study) if store.path(job).exists()]
@@ -158,4 +166,4 @@ def verify(store: Store, jobs: int, seed: int = 0) -> list[str]:
         job = finished[i]
         if perform(store.study, job) != store.path(job).read_bytes():
             different.append(job.name)
-    return different
+    return len(chosen), different

@@ -48,7 +48,8 @@ class Store:
             if store.study.fingerprint != study.fingerprint:
                 raise StudyError(f"{folder} holds another study; take another folder, or remove it")
             return store
-        if folder.exists() and any(folder.iterdir()):
+        text = study.to_toml().encode()
+        if folder.exists() and any(not _ours(path) for path in folder.iterdir()):
             raise StudyError(f"{folder} is not empty and holds no study")
         store = cls(folder, study)
         store.results.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ class Store:
             "study": study.fingerprint,
         }
         write_atomically(folder / "manifest.json", (json.dumps(made, indent=1) + "\n").encode())
-        write_atomically(folder / "study.toml", study.to_toml().encode())  # last: now it is a study
+        write_atomically(folder / "study.toml", text)  # last: now it is a study
         return store
 
     @classmethod
@@ -89,10 +90,16 @@ class Store:
         with (self.folder / "lock").open("w") as handle:
             if not _lock(handle.fileno()):
                 raise StudyError(f"another process is working on {self.folder}")
-            for place in (self.folder, self.results, self.partial):
-                for leftover in place.glob(".*"):
-                    leftover.unlink()
+            for leftover in list(self._halves()):
+                leftover.unlink()
             yield
+
+    def _halves(self) -> Iterator[Path]:
+        """Files that a crash left half written."""
+        yield from self.results.glob(".*.json.*")
+        yield from self.partial.glob(".*.run.*")
+        for name in ("study.toml", "manifest.json", "runs.csv", "episodes.csv"):
+            yield from self.folder.glob(f".{name}.*")
 
     # -- results --------------------------------------------------------------------------------
 
@@ -146,6 +153,12 @@ class Store:
                 stream.write(json.dumps(line) + "\n")
         except OSError:
             pass
+
+
+def _ours(path: Path) -> bool:
+    """What a study that was killed while it was made leaves in its folder."""
+    empty = path.name in ("results", "partial") and not any(path.iterdir())
+    return empty or path.name == "manifest.json" or path.name.startswith((".manifest.json.", ".study.toml."))
 
 
 def _now() -> str:

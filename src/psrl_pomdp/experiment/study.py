@@ -65,6 +65,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     per_decade: int = 10  # checkpoints
     tolerance: float = 1e-7  # the gap to which J of the truth is planned
     max_work: float = 3e10  # counted operations for that
+    file_sha256: str = ""  # of a model file, so that a changed one is noticed; filled in
 
     @property
     def fingerprint(self) -> str:
@@ -87,9 +88,15 @@ def read_study(path: str | Path) -> Study:
         raise ParseError(f"not a study in TOML: {error}", path=place.name) from None
     study = study_from(words, place.name)
     beside = place.parent / study.problem
-    if beside.suffix and beside.is_file() and not Path(study.problem).is_absolute():
-        study = msgspec.structs.replace(study, problem=str(beside.resolve()))
+    if beside.suffix and beside.is_file() and not study.file_sha256:
+        return with_file(study, beside)
     return study
+
+
+def with_file(study: Study, path: Path) -> Study:
+    """The study of the model in a file."""
+    total = hashlib.sha256(path.read_bytes()).hexdigest()
+    return msgspec.structs.replace(study, problem=str(path.resolve()), file_sha256=total)
 
 
 def study_from(words: dict[str, Any], name: str = "study") -> Study:
@@ -122,7 +129,7 @@ def _check(study: Study, name: str) -> None:
     def refuse(text: str) -> None:
         raise ParseError(text, path=name)
 
-    for key, least in (("horizon", 1), ("seeds", 1), ("per_decade", 1)):
+    for key, least in (("horizon", 1), ("seeds", 1), ("per_decade", 1), ("seed", 0)):
         if getattr(study, key) < least:
             refuse(f"{key} is {getattr(study, key)}: at least {least} is wanted")
     if not 0.0 < study.tolerance <= 1.0:

@@ -83,13 +83,13 @@ def _row(agent: str, curve: RegretCurve) -> dict[str, Any]:
         "agent": agent,
         "runs": curve.n_runs,
         "regret": float(curve.middle[-1]),
-        "interval": [float(low[-1]), float(high[-1])],
+        "interval": [float(low[-1]), float(high[-1])] if curve.n_runs > 1 else None,
         "growth": fit_growth(curve).verdict
         if curve.n_runs > 1 and len(curve.times) > 12
         else "too little data",
         "times": curve.times.tolist(),
         "curve": curve.middle.tolist(),
-        "curve_low": low.tolist(),
-        "curve_high": high.tolist(),
+        "curve_low": low.tolist() if curve.n_runs > 1 else None,
+        "curve_high": high.tolist() if curve.n_runs > 1 else None,
         "posterior": None,
     }

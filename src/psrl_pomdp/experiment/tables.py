@@ -103,9 +103,8 @@ def _parquet(header: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> bytes:
         import pyarrow.parquet
     except ImportError:
         raise PSRLError('Parquet needs pyarrow: pip install "psrl-pomdp[parquet]"') from None
-    table = pyarrow.table(
-        {name: list(column) for name, column in zip(header, zip(*rows, strict=True), strict=True)}
-    )
+    listed = list(rows)
+    table = pyarrow.table({name: [row[i] for row in listed] for i, name in enumerate(header)})
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(table, buffer)
     return buffer.getvalue()

@@ -393,7 +393,7 @@ class Grid:
             self.points, self.n, self.reach, self.tau, self.basis, self.weights, self.cost, self.h
         )
         n = self.n
-        proved = float(lowest) - self.dynamics.rounding(self.h[:n])
+        proved = float(lowest) - self.dynamics.rounding(np.append(self.h[:n], 0.0))
         if proved > self.bound:
             self.best_certificate = LowerCertificate(
                 proved,

@@ -7,12 +7,23 @@ from numba import njit
 
 from .interpolation import repaired_value
 
-DUST = 1e-13  # weights below this are rounding
+DUST = 1e-15  # weights below this are rounding
+
+
+@njit(cache=True, nogil=True)
+def covers(points, basis, kept, s):
+    """Whether a point that has weight has state s."""
+    found = False
+    for k in range(len(basis)):
+        found |= kept[k] > 0.0 and points[s, basis[k]] > 0.0
+    return found
 
 
 @njit(cache=True, nogil=True)
 def supports(points, n, reach, tau, basis, weights, kept, rest):
     """Weights on the basis and on the vertices that make up each next belief, dust swept away.
+
+    A state that is possible, however unlikely, is no dust: where no point has it, its vertex gets its weight.
 
     Fills `kept` and `rest` [n, A, O, S], which add up to one together, and returns the largest distance
     |Σ γ g − τ|₁ that the sweeping has left.
@@ -37,9 +48,13 @@ def supports(points, n, reach, tau, basis, weights, kept, rest):
                     if left[k] > DUST:
                         kept[i, a, o, k] = left[k]
                         total += left[k]
-                    if here[k] - made[k] > DUST:
-                        rest[i, a, o, k] = here[k] - made[k]
-                        total += here[k] - made[k]
+                for s in range(n_states):
+                    over = here[s] - made[s]
+                    if over > DUST or (
+                        here[s] > 0.0 and not covers(points, basis[i, a, o], kept[i, a, o], s)
+                    ):
+                        rest[i, a, o, s] = max(over, 1e-300)
+                        total += rest[i, a, o, s]
                 kept[i, a, o] /= total
                 rest[i, a, o] /= total
                 distance = 0.0

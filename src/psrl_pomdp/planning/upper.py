@@ -142,7 +142,7 @@ class ControllerSearch:
         self.work += CALL
         chain = self.chain(actions, successors)
         paid = d.cost[actions].ravel()
-        h = np.ascontiguousarray(guess, dtype=np.float64).ravel().copy()
+        h = np.asarray(guess, dtype=np.float64).ravel() - guess.flat[0]  # a constant only costs digits
         low, high = self._sweeps(chain, paid, h, 60)
         if high - low > self.tolerance:
             # Nodes that the start never uses may be worse, or run in circles of their own.
@@ -161,7 +161,7 @@ class ControllerSearch:
                 low, high = self._sweeps(chain, paid, h, 2000)
         vectors = h.reshape(len(actions), d.n_states)
         start = int((vectors @ d.start).argmin())
-        bound = high + d.rounding(h)
+        bound = high + d.rounding(np.append(h, 0.0))  # in which h has moved away from 0, too
         found = Controller(actions, successors, vectors, bound, start)
         if bound < self.bound:
             self.best = found

@@ -20,8 +20,8 @@ from .dynamics import Dynamics
 from .plans import Plan
 from .upper import Controller
 
-DUST = 1e-13  # weights below this are rounding
-INEXACT = 1e-12  # how far a belief may be from what makes it up
+DUST = 1e-15  # weights below this are rounding
+INEXACT = 1e-14  # how far a belief may be from what makes it up
 
 
 class CertificateError(PSRLError, ValueError):
@@ -198,9 +198,12 @@ def _least(
 ) -> tuple[Array, float]:
     """The least gain among the points that make up each belief, and how far these are from it at most.
 
-    Weights that are rounding do not count: beliefs are known to within rounding only.
+    Weights that are rounding do not count: beliefs are known to within rounding only. But a state that is
+    possible, however unlikely, is no rounding: where no point has it, its vertex counts.
     """
-    on_points, on_vertices = np.where(kept > DUST, kept, 0.0), np.where(rest > DUST, rest, 0.0)
+    on_points = np.where(kept > DUST, kept, 0.0)
+    covered = ((on_points[:, :, None] > 0.0) & (points[basis] > 0.0)).any(axis=1)
+    on_vertices = np.where((rest > DUST) | ((tau > 0.0) & ~covered), np.maximum(rest, 1e-300), 0.0)
     made = np.einsum("mk,mks->ms", on_points, points[basis]) + on_vertices
     least = np.minimum(
         np.where(on_points > 0.0, gains[basis], np.inf).min(axis=1),
