@@ -39,7 +39,7 @@ class CountsLate(Wrapped):
 
     @property
     def expected_counts(self) -> Any:
-        return self._own._filters.counts.sum(axis=2) @ self._own.weights
+        return self._own._filters.counts.sum(axis=0) @ self._own.weights
 
 
 class DeafToReadings(Wrapped):

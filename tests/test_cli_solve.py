@@ -472,11 +472,11 @@ def test_the_envelope_of_random_lines() -> None:
         assert lines[np.arange(len(p)), nodes] == pytest.approx(lines.min(axis=1), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["railway", "machine-repair", "random"])
+@pytest.mark.parametrize("name", ["railway", "machine-repair", "random-readout"])
 def test_shares_agree_with_brute_force(name: str) -> None:
     """On a lattice of another fineness: they differ by what a boundary of length 2 can hide, 3/80."""
     model = problem(name)
-    found = plan(model, 1e-3)
+    found = plan(model, 1e-5)
     n = 80
     beliefs = [((i + 0.4) / n, (j + 0.3) / n) for i in range(n) for j in range(n - i - 1)]
     played = [found.action([p, q, 1 - p - q]) for p, q in beliefs]

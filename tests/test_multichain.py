@@ -232,14 +232,14 @@ def test_states_in_plain_sight_against_the_linear_program() -> None:
     assert several >= 5
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_rooms_told_apart_by_reading_cost_the_mean_of_the_rooms(seed: int) -> None:
     """Whoever knew the room would pay no less, and who reads on learns it for nothing in the long run."""
     model, rooms, chances = two_random_rooms(seed)
     single = [plan(room, tolerance=1e-6, max_work=1e9) for room in rooms]
     least = float(chances @ [found.lower_cost for found in single])
     most = float(chances @ [found.upper_cost for found in single])
-    found = plan(model, tolerance=1e-6, max_points=150)
+    found = plan(model, tolerance=1e-6, max_points=60)
     verify(found, model)
     assert found.lower_cost <= most + 1e-12
     assert found.upper_cost >= least - 1e-12

@@ -359,3 +359,14 @@ def test_clusters_give_the_same_bytes_though_a_worker_is_killed(name: str, tmp_p
     assert progress.failures == []
     assert mark.exists()
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
+
+
+def test_parquet_holds_the_same_as_csv(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    store = Store.create(tmp_path / "s", small(seeds=1))
+    run(store, executor=Inline())
+    tables = [parquet.read_table(path) for path in write_tables(store, parquet=True)]
+    assert [tuple(table.column_names) for table in tables] == [RUNS, EPISODES]
+    plain, _ = write_tables(store)
+    assert tables[0].num_rows == len(plain.read_text().splitlines()) - 1
+    assert tables[0].column("control").to_pylist()[-1] == store.read(Job("random", 0))["control"][-1]

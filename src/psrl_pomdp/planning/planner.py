@@ -51,9 +51,11 @@ def plan(
     dynamics = Dynamics.of(model)
     _compile()
     begun = time.monotonic()
-    bracket = Bracket(dynamics, min(max_points, _most_points(dynamics)))
-    if warm_start is not None:
-        bracket = _warmed(bracket, warm_start, tolerance)
+    most_points = min(max_points, _most_points(dynamics))
+    if warm_start is None:
+        bracket = Bracket(dynamics, most_points)
+    else:
+        bracket = _warmed(dynamics, most_points, warm_start, tolerance)
 
     def expired() -> bool:
         return time_limit is not None and time.monotonic() - begun >= time_limit
@@ -136,24 +138,25 @@ def _best(bracket: Bracket, attempts: list[Bracket | StartBracket]) -> tuple[Low
     return grid, controller
 
 
-def _warmed(cold: Bracket, earlier: Plan, tolerance: float) -> Bracket:
-    """A bracket that begins where the earlier plan ended, or the cold one with the controller it found.
+def _warmed(dynamics: Dynamics, most_points: int, earlier: Plan, tolerance: float) -> Bracket:
+    """A bracket that begins where the earlier plan ended, or a cold one with the controller it found.
 
     The attempt is a round without new points; it is kept only where that leaves a gap which few points can
     close.
     """
     from .verification import check_certificate  # which imports this module
 
-    shapes = (earlier.grid.basis.shape[1:], earlier.states)
-    if shapes != (cold.grid.basis.shape[1:], cold.dynamics.states):
+    shape = (dynamics.n_actions, dynamics.n_observations, dynamics.n_states)
+    if (earlier.grid.basis.shape[1:], earlier.states) != (shape, dynamics.states):
         raise InvalidModelError("warm_start is a plan for a model of another shape")
-    check_certificate(earlier, cold.dynamics)
-    warm = Bracket(cold.dynamics, cold.grid.most_points)
+    check_certificate(earlier, dynamics)
+    warm = Bracket(dynamics, most_points)
     warm.start_from(earlier.grid, earlier.controller)
     warm.grid.tighten(max(1e-11, 0.1 * tolerance), 20 * tolerance)
     warm.round(tolerance)
     if warm.gap <= max(10 * tolerance, 3 * earlier.gap):
         return warm
+    cold = Bracket(dynamics, most_points)
     cold.grid.work = warm.work
     best = warm.search.best
     assert best is not None
