@@ -237,7 +237,6 @@ def test_a_hundred_kills_change_nothing(tmp_path: Path) -> None:
             assert worker.exitcode == 0
             for path in sorted((tmp_path / "cut" / "results").iterdir())[:: int(rng.integers(2, 4))]:
                 path.unlink()
-            kills += 1
         worker.join()
     last = Store.open(tmp_path / "cut")
     run(last, executor=Keeping(last))
