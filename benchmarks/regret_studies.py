@@ -16,6 +16,7 @@ import argparse
 import shutil
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,10 @@ from psrl_pomdp.regret import finite_bound, fit_growth
 from psrl_pomdp.report.plan_figures import save_figure
 from psrl_pomdp.report.regret_figures import regret_figure
 
+# Not a sample of all problems. Shorter trials came first (T = 10^4, 8 runs; tiger T = 2,000, 6 runs), with fitted
+# exponents of 1.13 for tiger, .98 for machine-repair and .84 for spectrum-access, where a few worlds dominate the
+# mean, and of .37 for railway and separated. These three are the ones that were then run to 10^5; whether the
+# others come below 2/3 at that horizon is open. `--problem NAME` runs any of them.
 PROBLEMS = ("random-readout", "separated", "railway")
 
 
@@ -81,8 +86,8 @@ def separated(folder: Path, workers: int, horizon: int, seeds: int, figure: Path
         print(f"drew {figure}")
 
 
-def dirichlet(folder: Path, workers: int, horizon: int, seeds: int) -> None:
-    for name in PROBLEMS:
+def dirichlet(folder: Path, workers: int, horizon: int, seeds: int, names: Sequence[str]) -> None:
+    for name in names:
         store = Store.create(folder / f"dirichlet-{name}", dirichlet_study(name, horizon, seeds))
         run(store, workers=workers)
         curve = curves(store)["psrl"]
@@ -120,6 +125,7 @@ def main() -> None:
     parser.add_argument("--horizon", type=int)
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--figure", type=Path)
+    parser.add_argument("--problem", action="append", help="for `dirichlet`, instead of its three")
     options = parser.parse_args()
     if options.which == "workers":
         two_workers(options.horizon or 20_000, options.seeds or 12)
@@ -128,7 +134,8 @@ def main() -> None:
     if options.which == "separated":
         separated(options.out, options.workers, options.horizon or 10**6, options.seeds or 64, options.figure)
     else:
-        dirichlet(options.out, options.workers, options.horizon or 10**5, options.seeds or 64)
+        names = options.problem or PROBLEMS
+        dirichlet(options.out, options.workers, options.horizon or 10**5, options.seeds or 64, names)
 
 
 if __name__ == "__main__":
