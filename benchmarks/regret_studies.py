@@ -32,7 +32,7 @@ from psrl_pomdp.report.regret_figures import regret_figure
 
 # Not a sample of all problems. Shorter trials came first (T = 10^4, 8 runs; tiger T = 2,000, 6 runs), with
 # fitted exponents of 1.13 for tiger, .98 for machine-repair and .84 for spectrum-access, where a few worlds
-# dominate the mean, and of .37 for railway and separated. These three are the ones that were then run to 10^5;
+# dominate the mean, and of .37 for railway and separated. These three were then run to 10^5;
 # whether the others come below 2/3 at that horizon is open. `--problem NAME` runs any of them.
 PROBLEMS = ("random-readout", "separated", "railway")
 
