@@ -306,9 +306,10 @@ def leaking(chance: float) -> POMDP:
     return POMDP(setting, [[[1.0 - chance, chance], [0.0, 1.0]]])
 
 
-def test_a_small_leak_is_no_rounding() -> None:
+@pytest.mark.parametrize("chance", [5e-14, 5e-16])
+def test_a_small_leak_is_no_rounding(chance: float) -> None:
     """J = 0, however small the leak; a certificate that takes it for rounding claims 1."""
-    model, other = leaking(5e-14), leaking(0.5)
+    model, other = leaking(chance), leaking(0.5)
     basis = np.array([0, 1], np.int32) * np.ones((2, 1, 1, 2), np.int32)
     grid = LowerCertificate(
         1.0, np.eye(2), np.zeros(2), basis, np.zeros((2, 1, 1, 2)), np.full((2, 3), -1), np.array([1.0, 0.0])

@@ -152,7 +152,7 @@ def proved_lower(plan: Plan, dynamics: Dynamics) -> float:
     grid = plan.grid
     points, h = grid.points, grid.values - grid.values[0]
     gains = np.zeros(len(h)) if grid.gains is None else grid.gains
-    lowest, inexact = np.inf, 0.0
+    lowest = np.inf
     for a in range(dynamics.n_actions):
         value, gain, least = points @ dynamics.cost[a], np.zeros(len(h)), np.full(len(h), np.inf)
         for o in range(dynamics.n_observations):
@@ -167,7 +167,6 @@ def proved_lower(plan: Plan, dynamics: Dynamics) -> float:
                 gain[comes] += chance[comes] * _mean(kept, gains[basis], rest, gains)
                 swept, worst = _least(points, gains, tau, basis, kept, rest)
                 least[comes] = np.minimum(least[comes], swept)
-                inexact = max(inexact, worst)
                 if worst > INEXACT:
                     raise CertificateError(f"a belief is {worst:g} away from what makes it up")
         if np.isnan(value).any():
