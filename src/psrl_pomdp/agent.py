@@ -68,6 +68,10 @@ class Effort:
         wanted = (self.tolerance or rule)(start)
         return float(min(self.ceiling, max(self.floor, wanted)))
 
+    def words(self) -> dict[str, float | None]:
+        """For files: all but the tolerance, which is code."""
+        return {name: value for name, value in vars(self).items() if name != "tolerance"}
+
 
 @dataclass(frozen=True)
 class EpisodeRecord:
@@ -168,6 +172,11 @@ class PSRLAgent:
         return self.prior.setting
 
     @property
+    def options(self) -> dict[str, float]:
+        """What else an agent of this class was made with, by the names of its constructor; for files."""
+        return {}
+
+    @property
     def time(self) -> int:
         """t, the number of readings taken in, the first one included; 0 before it."""
         return int(self._episode.clock[0])
@@ -194,7 +203,8 @@ class PSRLAgent:
             self._start(observation)
         else:
             self._take_in(self.action, observation)
-        return self._choose()
+        self.action = self.choose_action()
+        return self.action
 
     def _start(self, observation: int | None) -> None:
         """t ← 1, t_1 ← 0, so that T_0 = 1; f_1 and h_1 from o_1."""
@@ -247,13 +257,11 @@ class PSRLAgent:
         finite = isinstance(self.prior, FinitePrior)
         return self.posterior.kernels[index], self.posterior.beliefs[index], index if finite else None
 
-    def _choose(self) -> int:
+    def choose_action(self) -> int:
         """a_t = π_k(h_t(·; θ_k))."""
         if self._present.compiled:
-            self.action = int(steps.choose(self._policy, self._used.belief))
-        else:
-            self.action = int(self._present.plan.action(self._used.belief[:, 0].copy()))
-        return self.action
+            return int(steps.choose(self._policy, self._used.belief))
+        return int(self._present.plan.action(self._used.belief[:, 0].copy()))
 
     # -- the same, many steps at a time -----------------------------------------------------------
 

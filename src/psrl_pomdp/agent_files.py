@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _LARGEST = 4 << 30  # bytes of one array
-_EFFORT = ("floor", "ceiling", "max_work", "max_points", "time_limit")
 _PRESENT = ("number", "start", "previous_length", "index", "tolerance", "work")
 
 
 def to_bytes(agent: PSRLAgent) -> bytes:
     """The agent as the bytes of a file."""
-    arrays, words = _setting_out(agent.setting)
+    arrays, words = setting_out(agent.setting)
     words |= {"version": VERSION, "prior": type(agent.prior).__name__, "schedule": agent.schedule.name}
-    words["effort"] = {name: getattr(agent.effort, name) for name in _EFFORT}
+    words["effort"] = agent.effort.words()
+    words["options"] = agent.options
     words["own_tolerance"] = agent.effort.tolerance is not None
     words["own_planner"] = agent.planner is not plan
     words["own_schedule"] = type(agent.schedule) is Schedule
@@ -44,7 +44,7 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     words["action"], words["taken_in"] = agent.action, agent._taken_in
     words["present"] = {name: getattr(agent._present, name) for name in _PRESENT}
     words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
-    arrays |= _prior_out(agent.prior)
+    arrays |= prior_out(agent.prior)
     for name, value in agent.posterior.state().items():
         arrays[f"posterior.{name}"] = np.asarray(value)
     arrays |= {"clock": agent._episode.clock, "pseudo": agent._episode.pseudo}
@@ -97,9 +97,10 @@ def _rebuilt(
         raise InvalidModelError("this agent was saved with a schedule of your own: pass it again")
     if words["own_planner"] and planner is plan:
         raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
-    prior = _prior_in(arrays, words, _setting_in(arrays, words))
+    prior = prior_in(arrays, words, setting_in(arrays, words))
     schedule = schedule or schedule_named(words["schedule"])
-    agent = kind(prior, schedule, effort=Effort(tolerance, **words["effort"]), planner=planner)
+    effort = Effort(tolerance, **words["effort"])
+    agent = kind(prior, schedule, effort=effort, planner=planner, **words["options"])
     agent.rng, agent.posterior_rng = (stream_in(state) for state in words["streams"])
     state = {key.removeprefix("posterior."): v for key, v in arrays.items() if key.startswith("posterior.")}
     agent.posterior = prior.restore(state, agent.posterior_rng)
@@ -148,7 +149,7 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
     return {"kept": kept, "last": number(agent.last_plan), "present": number(agent._present.plan)}
 
 
-def _setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
+def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays = {"observation": setting.observation, "cost": setting.cost, "initial": setting.initial}
     if setting.first_observation is not None:
         arrays["first_observation"] = setting.first_observation
@@ -163,7 +164,7 @@ def _setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, words
 
 
-def _setting_in(arrays: dict[str, npt.NDArray[Any]], words: dict[str, Any]) -> Setting:
+def setting_in(arrays: dict[str, npt.NDArray[Any]], words: dict[str, Any]) -> Setting:
     setting = Setting(
         arrays["observation"],
         arrays["cost"],
@@ -179,13 +180,13 @@ def _setting_in(arrays: dict[str, npt.NDArray[Any]], words: dict[str, Any]) -> S
     return setting
 
 
-def _prior_out(prior: FinitePrior | DirichletPrior) -> dict[str, npt.NDArray[Any]]:
+def prior_out(prior: FinitePrior | DirichletPrior) -> dict[str, npt.NDArray[Any]]:
     if isinstance(prior, FinitePrior):
         return {"kernels": prior.kernels, "weights": prior.weights, "initials": prior.initial}
     return {"concentration": prior.concentration, "known": prior.known, "row": prior.row}
 
 
-def _prior_in(
+def prior_in(
     arrays: dict[str, npt.NDArray[Any]], words: dict[str, Any], setting: Setting
 ) -> FinitePrior | DirichletPrior:
     if words["prior"] == FinitePrior.__name__:

@@ -1,0 +1,155 @@
+"""TSDE, Thompson sampling with dynamic episodes, for a state in plain sight.
+
+(Ouyang, Gagrani, Nayyar and Jain 2017, Learning unknown Markov decision processes: a Thompson sampling
+approach.) It takes the reading for the state. Counts of transitions between readings give Dirichlet rows;
+at the start of an episode a kernel is drawn from them and its optimal policy is played until
+
+    t > t_k + T_{k−1}   or   N_t(s, a) > 2 N_{t_k}(s, a) for some (s, a).
+
+Where the reading is the state, its Bayesian regret is Õ(√T) for weakly communicating models whose values
+have a bounded span, and PSRL-POMDP is the same algorithm. Where it is not, TSDE learns a Markov chain
+that is none: the reading's cost is then the mean cost of the states that give it, all states being
+equally likely beforehand, and its regret is linear wherever memory is worth something. That is what
+ignoring partial observability costs.
+
+A lost reading is taken for the last one, and counted nowhere. `psrl_pomdp.planning` plans, as for the
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..agent import Effort
+from ..agent_files import prior_in, prior_out, setting_in, setting_out
+from ..arrays import Array
+from ..errors import InvalidModelError
+from ..files.archives import pack, unpack
+from ..files.streams import stream_in, stream_out
+from ..model import POMDP, Setting
+from ..planning import Plan, plan
+from ..posterior import DirichletPrior
+from ..posterior.dirichlet import log_dirichlet
+from ..posterior.protocol import reading_number
+
+_CLOCK = ("time", "start", "length", "action", "reading", "lost")
+_LARGEST = 1 << 32
+
+
+class TSDEAgent:
+    """Takes readings for states.
+
+    >>> from psrl_pomdp import problem
+    >>> agent = TSDEAgent(problem("river-swim-observed").prior)
+    >>> agent.act(0) in (0, 1), agent.counts.sum()
+    (True, np.int64(0))
+    """
+
+    def __init__(
+        self, prior: DirichletPrior, seed: int | Sequence[int] = 0, *, effort: Effort | None = None
+    ) -> None:
+        if not isinstance(prior, DirichletPrior):
+            raise InvalidModelError(f"prior is a {type(prior).__name__}: TSDE wants Dirichlet rows")
+        self.prior, self.effort = prior, effort or Effort()
+        self.setting = reading_setting(prior.setting)
+        self.concentration = reading_concentration(prior)  # [A, O, O]
+        self.rng = np.random.default_rng(seed)
+        self.counts = np.zeros_like(self.concentration, dtype=np.int64)  # [A, O, O]
+        self.at_start = np.zeros(self.counts.shape[:2], np.int64)  # [A, O]: N_{t_k}
+        self.policy: npt.NDArray[np.int64] = np.zeros(self.setting.n_states, np.int64)
+        self.time, self.start, self.length = 0, 0, 1  # t, t_k, T_{k−1}
+        self.action, self.reading = -1, -1
+        self.lost = True  # whether the last reading was not had
+        self.last_plan: Plan | None = None
+
+    def act(self, observation: int | None) -> int:
+        """Take in a reading and choose an action."""
+        reading = reading_number(self.prior.setting, observation)
+        if observation is not None:
+            if not self.lost:
+                self.counts[self.action, self.reading, reading] += 1
+            self.reading = reading
+        self.lost = observation is None
+        self.time += 1
+        visits = self.counts.sum(axis=2)
+        if self.time == 1 or self.time > self.start + self.length or (visits > 2 * self.at_start).any():
+            self._begin_episode(visits)
+        self.action = int(self.policy[self.reading]) if self.reading >= 0 else 0
+        return self.action
+
+    def _begin_episode(self, visits: npt.NDArray[np.int64]) -> None:
+        self.length, self.start, self.at_start = self.time - self.start, self.time, visits
+        kernel = np.exp(log_dirichlet(self.rng, self.concentration + self.counts, axis=2))
+        kernel = np.where(self.concentration > 0, kernel, 0.0)
+        self.last_plan = plan(
+            POMDP(self.setting, kernel / kernel.sum(axis=2, keepdims=True)),
+            self.effort.at(self.start, lambda start: float(start**-0.5)),
+            warm_start=self.last_plan,
+            max_work=self.effort.max_work,
+            max_points=self.effort.max_points,
+        )
+        states = np.eye(self.setting.n_states)
+        self.policy = np.array([self.last_plan.action(state) for state in states])
+
+    def to_bytes(self) -> bytes:
+        arrays, words = setting_out(self.prior.setting)
+        words |= {name: getattr(self, name) for name in _CLOCK}
+        words |= {"stream": stream_out(self.rng), "prior": DirichletPrior.__name__}
+        words["effort"] = self.effort.words()
+        arrays |= prior_out(self.prior)
+        arrays |= {"counts": self.counts, "at_start": self.at_start, "policy": self.policy}
+        if self.last_plan is not None:
+            arrays["plan"] = np.frombuffer(self.last_plan.to_bytes(), np.uint8)
+        arrays["words"] = np.frombuffer(msgspec.json.encode(words), np.uint8)
+        return pack(arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> TSDEAgent:
+        arrays = unpack(data, "agent", _LARGEST)
+        words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
+        prior = prior_in(arrays, words, setting_in(arrays, words))
+        assert isinstance(prior, DirichletPrior)
+        agent = cls(prior, effort=Effort(**words["effort"]))
+        agent.rng = stream_in(words["stream"])
+        for name in _CLOCK:
+            setattr(agent, name, words[name])
+        agent.counts, agent.at_start, agent.policy = (arrays[n] for n in ("counts", "at_start", "policy"))
+        if "plan" in arrays:
+            agent.last_plan = Plan.from_bytes(arrays["plan"].tobytes(), "plan")
+        return agent
+
+
+def in_plain_sight(setting: Setting) -> npt.NDArray[np.int64] | None:
+    """The reading of each state `[S]`, where it tells the state for sure after every action."""
+    sensor = setting.observation
+    told = sensor[0].argmax(axis=1)
+    sure = (sensor[:, np.arange(setting.n_states), told] == 1.0).all()
+    return told if sure and len(set(told.tolist())) == setting.n_states else None
+
+
+def reading_setting(setting: Setting) -> Setting:
+    """Readings as states that are seen: each costs what the states cost that give it, on average."""
+    chance = setting.observation.mean(axis=0)  # [S, O]
+    total = chance.sum(axis=0)
+    share = np.divide(chance, total, out=np.full_like(chance, 1.0 / setting.n_states), where=total > 0)
+    n = setting.n_observations
+    cost = np.clip(setting.cost @ share, 0.0, 1.0)
+    return Setting(np.eye(n), cost, np.full(n, 1.0 / n), units=setting.units)
+
+
+def reading_concentration(prior: DirichletPrior) -> Array:
+    """[A, O, O]: the prior's own where readings are states, else Dirichlet(1) for every row."""
+    setting = prior.setting
+    n = setting.n_observations
+    concentration = np.ones((setting.n_actions, n, n))
+    told = in_plain_sight(setting)
+    if told is not None:
+        concentration[:, told[:, None], told[None, :]] = prior.concentration
+        others = np.setdiff1d(np.arange(n), told)  # never read, so that no state leads there
+        concentration[:, told[:, None], others[None, :]] = 0.0
+    return concentration
