@@ -32,7 +32,9 @@ def blurred(n_states: int = 2) -> Setting:
     return Setting(sensor, cost, np.full(n_states, 1.0 / n_states))
 
 
-def log_likelihood(setting: Setting, kernel: np.ndarray, first: int, actions: list, readings: list) -> float:
+def log_likelihood(
+    setting: Setting, kernel: np.ndarray, first: int, actions: list[int], readings: list[int]
+) -> float:
     belief = setting.initial * setting.observation[0][:, first]
     total = 0.0
     for action, reading in zip(actions, readings, strict=True):
@@ -57,7 +59,8 @@ def test_the_mode_is_that_of_the_density_of_logarithms(alpha: float) -> None:
     def loss(odds: np.ndarray) -> float:
         p = 1.0 / (1.0 + np.exp(-odds.reshape(2, 2)))
         kernel = np.stack([p, 1 - p], axis=-1)
-        return -log_likelihood(setting, kernel, 0, actions, readings) - alpha * np.log(kernel).sum()
+        prior = alpha * float(np.log(kernel).sum())
+        return -log_likelihood(setting, kernel, 0, actions, readings) - prior
 
     start = np.log(found[..., 0] / found[..., 1]).ravel()
     best = minimize(loss, start, tol=1e-12)
@@ -136,7 +139,7 @@ def test_a_saved_one_keeps_exploring() -> None:
     world = problem("random-readout")
     agent = MeanAgent(world.prior, exploration=2.5)
     agent.act(0)
-    assert MeanAgent.from_bytes(agent.to_bytes()).exploration == 2.5
+    assert MeanAgent.from_bytes(agent.to_bytes()).options == {"exploration": 2.5}
 
 
 def test_exploration_is_as_often_as_it_says() -> None:

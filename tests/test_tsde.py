@@ -52,7 +52,12 @@ def test_it_draws_kernels_from_the_dirichlet_rows(monkeypatch: pytest.MonkeyPatc
     import psrl_pomdp.baselines.tsde as module
 
     drawn = []
-    monkeypatch.setattr(module, "plan", lambda model, *a, **k: drawn.append(model.transition) or _Nothing())
+
+    def planned(model: POMDP, *_: object, **__: object) -> _Nothing:
+        drawn.append(model.transition)
+        return _Nothing()
+
+    monkeypatch.setattr(module, "plan", planned)
     _, prior = in_plain_sight(4)
     agent = TSDEAgent(prior, seed=5)
     agent.time = 1

@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import PSRLError, did_you_mean
 
 # Command -> its module here; the order is the order of the help.
-_COMMANDS = ("demo", "problems", "show", "solve", "verify", "check", "run", "resume")
+_COMMANDS = ("demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare")
 
 
 class _Commands(click.Group):
@@ -58,6 +58,7 @@ def cli(debug: bool) -> None:
       psrl-pomdp check separated          which of the paper's assumptions hold
       psrl-pomdp run tiger                learn it, many times, and measure the regret
       psrl-pomdp resume tiger-results     what a crash or Ctrl-C has left
+      psrl-pomdp compare railway          other learners beside it
     """
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import InvalidModelError
+from ..experiment.learners import KINDS
 from .common import json_option, parameter_option
 from .study_display import engine_options, finish, show_and_run
 
@@ -22,9 +24,9 @@ VERIFY_DIFFERS = 4  # the exit code
 @click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Runs of every agent.  [default: 16]")
 @click.option(
-    "--agents", metavar="KINDS", help="Comma-separated: psrl, oracle, random.  [default: all three]"
+    "--agents", metavar="KINDS", help=f"Comma-separated: {', '.join(KINDS)}.  [default: psrl,oracle,random]"
 )
-@click.option("--prior", type=click.Choice(["finite", "dirichlet"]), help="What psrl believes at first.")
+@click.option("--prior", type=click.Choice(["finite", "dirichlet"]), help="What learners believe at first.")
 @click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
 @click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
@@ -68,16 +70,18 @@ def command(
     if sample:
         _verify(Path(what))
         return
-    study = _study(what, parameters, flags)
+    study = asked_study(what, parameters, flags)
+    refuse_misfits(study)
     folder = out or Path(f"{Path(what).stem}-results")
     store = Store.create(folder, study)
     progress = show_and_run(store, workers, engine)
     finish(store, progress, parquet, as_json)
 
 
-def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Study:
+def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Study:
     """From a file, or from flags around a problem."""
     from ..experiment import read_study
+    from ..experiment.learners import LEARNERS
     from ..experiment.study import study_from, with_file
     from ..problems import catalogue, problem
     from .common import find_model, parameter
@@ -91,7 +95,8 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Stu
             problem(study.problem, **study.parameters)  # mistakes are told before anything is written
         return study
     find_model(what, parameters)
-    agents = [kind.strip() for kind in (flags["agents"] or "psrl,oracle,random").split(",")]
+    agents = names(flags["agents"] or "psrl,oracle,random")
+    known_prior = [kind for kind in LEARNERS if LEARNERS[kind].uses_prior]
     words: dict[str, Any] = {
         "problem": what,
         "horizon": flags["horizon"] or 10_000,
@@ -99,7 +104,7 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Stu
         "seed": flags["seed"] or 0,
         "truth": "prior" if flags["bayesian"] else "fixed",
         "agents": [
-            {"kind": kind} | ({"prior": flags["prior"]} if flags["prior"] and kind == "psrl" else {})
+            {"kind": kind} | ({"prior": flags["prior"]} if flags["prior"] and kind in known_prior else {})
             for kind in agents
         ],
     }
@@ -108,6 +113,19 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Stu
     study = study_from(words, "the command line")
     known = any(entry.name == what for entry in catalogue())
     return study if known else with_file(study, Path(what))
+
+
+def names(listed: str) -> list[str]:
+    """What stands between commas."""
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def refuse_misfits(study: Study) -> None:
+    """Agents that do not fit the problem are told before anything is written."""
+    from ..experiment.jobs import refusals
+
+    for label, why in refusals(study).items():
+        raise InvalidModelError(f"{label}: {why}")
 
 
 def _verify(folder: Path) -> None:

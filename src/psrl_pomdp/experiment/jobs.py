@@ -10,22 +10,22 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import __version__
-from ..agent import Effort, PSRLAgent
-from ..baselines import RandomAgent
+from ..agent import Effort
 from ..errors import InvalidModelError, PSRLError
 from ..files import load
 from ..files.atomic import write_atomically
 from ..model import POMDP
 from ..planning import Plan, plan
+from ..planning.stopwatch import PLANNING
 from ..posterior import DirichletPrior, FinitePrior
 from ..problems import Problem, problem
 from ..regret.decomposition import promised_costs
@@ -33,6 +33,7 @@ from ..regret.run_checks import check_run
 from ..schedule import Schedule, schedule_named
 from ..simulation import Agent, Simulation, log_spaced
 from ..trace import Trace
+from .learners import LEARNERS, Told, make
 from .results import Job, encode
 from .study import AgentSpec, Study
 
@@ -40,8 +41,22 @@ _WORLD, _TRUTH, _AGENT = 0, 1, 2  # what a stream is for
 _BETWEEN = 20.0  # seconds between checkpoints of a long job
 
 
+class Effects(NamedTuple):
+    """What a job took: seconds of its own process, and the bytes that its agent keeps in the end."""
+
+    seconds: float  # for all of this process's steps, planning included
+    planning: float
+    steps: int  # that were done here; a job may be taken up half way
+    memory: int | None  # of an agent that can be saved
+
+
 def perform(study: Study, job: Job, partial: Path | None = None) -> bytes:
-    """The result of a job, as the bytes of its file.
+    """The result of a job, as the bytes of its file."""
+    return perform_and_measure(study, job, partial)[0]
+
+
+def perform_and_measure(study: Study, job: Job, partial: Path | None = None) -> tuple[bytes, Effects]:
+    """The same, and what it took, which is no part of the result.
 
     Where `partial` is given, the run is kept there every so often, and taken up from there. Whoever keeps
     the result removes it.
@@ -55,9 +70,13 @@ def perform(study: Study, job: Job, partial: Path | None = None) -> bytes:
             run.resume(partial.read_bytes())
         except (PSRLError, KeyError, ValueError, TypeError):
             run = _begun(study, spec, world, model, job)  # half of a run that cannot be read is run again
+    before, clock, planned = run.time, time.process_time(), PLANNING.seconds
     trace = run.until(study.horizon, _keeper(run, partial))
+    seconds, planning = time.process_time() - clock, PLANNING.seconds - planned
+    memory = len(run.agent.to_bytes()) if hasattr(run.agent, "to_bytes") else None
     schedule = schedule_named(spec.schedule) if spec.schedule else None
-    return encode(result_of(study, job, trace, best, schedule))
+    result = encode(result_of(study, job, trace, best, schedule))
+    return result, Effects(seconds, planning, run.time - before, memory)
 
 
 @lru_cache(maxsize=4)
@@ -112,6 +131,11 @@ def prior_of(model: POMDP, wanted: str) -> FinitePrior | DirichletPrior:
         )
     if family is not None and wanted != "dirichlet":
         return family
+    return dirichlet_of(model)
+
+
+def dirichlet_of(model: POMDP) -> DirichletPrior:
+    """The problem's own, or one for every transition that is possible in the model."""
     if isinstance(model, Problem):
         return model.prior
     return DirichletPrior(model.setting, (model.transition > 0).astype(np.float64))
@@ -133,7 +157,7 @@ def world_of(study: Study, run: int) -> tuple[POMDP, POMDP]:
 
 def common_prior(study: Study, model: POMDP) -> FinitePrior | DirichletPrior:
     """What all learners of the study believe: worlds are drawn from it for the Bayesian regret."""
-    priors = [prior_of(model, agent.prior) for agent in study.agents if agent.kind == "psrl"]
+    priors = [prior_of(model, agent.prior) for agent in study.agents if LEARNERS[agent.kind].uses_prior]
     priors = priors or [prior_of(model, "")]
     if any(prior != priors[0] for prior in priors):
         raise InvalidModelError(
@@ -145,18 +169,31 @@ def common_prior(study: Study, model: POMDP) -> FinitePrior | DirichletPrior:
 def agent_for(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, run: int) -> Agent:
     """A fresh agent. Its stream depends on its name, not on its place in the study."""
     code = int.from_bytes(hashlib.sha256(spec.label.encode()).digest()[:8], "big")
-    seed: Sequence[int] = (study.seed, run, _AGENT, code)
-    if spec.kind == "random":
-        return RandomAgent(model.n_actions, seed)
-    if spec.kind == "oracle":
-        known = FinitePrior(world.setting, world.transition[None])
-        exact = Effort(
+    told = Told(
+        world=world,
+        prior=prior_of(model, spec.prior),
+        rows=dirichlet_of(model),
+        seed=(study.seed, run, _AGENT, code),
+        effort=Effort(floor=spec.floor, ceiling=spec.ceiling, max_work=spec.max_work),
+        exact=Effort(
             floor=study.tolerance, ceiling=study.tolerance, max_work=study.max_work, max_points=10_000
-        )
-        return PSRLAgent(known, seed=seed, effort=exact)
-    schedule = schedule_named(spec.schedule) if spec.schedule else None
-    effort = Effort(floor=spec.floor, ceiling=spec.ceiling, max_work=spec.max_work)
-    return PSRLAgent(prior_of(model, spec.prior), schedule, seed, effort=effort)
+        ),
+        schedule=schedule_named(spec.schedule) if spec.schedule else None,
+        options=spec.options,
+    )
+    return make(spec.kind, told)
+
+
+def refusals(study: Study) -> dict[str, str]:
+    """Why agents of the study do not fit its problem, by label; found out before anything is run."""
+    world, model = world_of(study, 0)
+    found = {}
+    for spec in study.agents:
+        try:
+            agent_for(study, spec, world, model, 0)
+        except InvalidModelError as error:
+            found[spec.label] = str(error)
+    return found
 
 
 # -- results --------------------------------------------------------------------------------------

@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .engines import engine, keeps_files
-from .jobs import perform
+from .jobs import Effects, perform, perform_and_measure
 from .results import Job, decode, jobs_of
 from .store import Store
 
 _CLUSTER = 64  # workers that a cluster of unknown size is fed for
 _AT_ONCE = 4  # jobs in the engine's hands for each worker: enough to keep it busy
 _ATTEMPTS = 3  # for a job whose worker died
+
+Done = tuple[bytes, Effects]
 
 
 @dataclass
@@ -103,14 +105,14 @@ def _all(
 ) -> list[Job]:
     """Hands jobs to the pool a few at a time; returns those that a broken pool left undone."""
     waiting = list(reversed(todo))
-    running: dict[Future[bytes], tuple[Job, float]] = {}
+    running: dict[Future[Done], tuple[Job, float]] = {}
     undone: list[Job] = []
     while waiting or running:
         while waiting and len(running) < _AT_ONCE * workers:
             job = waiting.pop()
             partial = store.partial_path(job) if keep else None
             try:
-                running[pool.submit(perform, store.study, job, partial)] = job, time.monotonic()
+                running[pool.submit(perform_and_measure, store.study, job, partial)] = job, time.monotonic()
             except (BrokenExecutor, RuntimeError):
                 return [job, *reversed(waiting), *undone, *(j for j, _ in running.values())]
         progress.running = min(len(running), workers)
@@ -123,10 +125,10 @@ def _all(
     return undone
 
 
-def _finish(store: Store, job: Job, future: Future[bytes], begun: float, progress: Progress) -> bool:
+def _finish(store: Store, job: Job, future: Future[Done], begun: float, progress: Progress) -> bool:
     """Keep a job's result, or say why there is none; False where it is to be tried again."""
     try:
-        data = future.result()
+        data, effects = future.result()
     except BrokenExecutor:
         return False
     except Exception as error:
@@ -142,7 +144,8 @@ def _finish(store: Store, job: Job, future: Future[bytes], begun: float, progres
     progress.done += 1
     progress.here += 1
     _note_regret(progress, decode(data, job.name))
-    store.log(event="done", job=job.name, seconds=round(time.monotonic() - begun, 3))
+    waited = round(time.monotonic() - begun, 3)
+    store.log(event="done", job=job.name, seconds=waited, effects=effects._asdict())
     return True
 
 

@@ -30,8 +30,8 @@ import msgspec
 
 from ..errors import InvalidModelError, ParseError, did_you_mean
 from ..schedule import schedule_named
+from .learners import KINDS, LEARNERS
 
-KINDS = ("psrl", "oracle", "random")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
@@ -45,6 +45,7 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     floor: float = 1e-6  # ε_k is planned for no finer than this
     ceiling: float = 0.02
     max_work: float = 3e8  # counted operations for one plan
+    options: dict[str, bool | int | float | str] = {}  # what else the kind can be told, by name
 
     @property
     def label(self) -> str:
@@ -71,12 +72,18 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def fingerprint(self) -> str:
         """The same for the same study."""
         everything = {name: getattr(self, name) for name in self.__struct_fields__}
-        everything["agents"] = [msgspec.structs.asdict(agent) for agent in self.agents]
+        everything["agents"] = [_all_but_empty_options(agent) for agent in self.agents]
         return hashlib.sha256(msgspec.json.encode(everything, order="sorted")).hexdigest()[:16]
 
     def to_toml(self) -> str:
         """The study as a file."""
         return _toml(msgspec.to_builtins(self))
+
+
+def _all_but_empty_options(agent: AgentSpec) -> dict[str, Any]:
+    """What was asked of an agent; studies from before there were options keep their fingerprints."""
+    words = msgspec.structs.asdict(agent)
+    return words if agent.options else {key: value for key, value in words.items() if key != "options"}
 
 
 def read_study(path: str | Path) -> Study:
@@ -142,6 +149,9 @@ def _check(study: Study, name: str) -> None:
         _one_of(f"agents[{i}].kind", agent.kind, KINDS, name)
         if agent.prior:
             _one_of(f"agents[{i}].prior", agent.prior, ("finite", "dirichlet"), name)
+        for key in ("prior", "schedule"):
+            if getattr(agent, key) and not LEARNERS[agent.kind].uses_prior:
+                refuse(f"agents[{i}].{key}: {agent.kind} has none")
         if not _NAME.fullmatch(agent.label):
             refuse(f"agents[{i}].name is {agent.label!r}: letters, digits, dots and hyphens only")
         if labels.count(agent.label) > 1:

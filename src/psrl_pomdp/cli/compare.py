@@ -1,0 +1,208 @@
+"""`psrl-pomdp compare`: learners side by side, in the same worlds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import InvalidModelError, UnknownNameError, did_you_mean
+from .common import console, find_model, json_option, parameter_option, plain, print_json
+from .run import asked_study, names, refuse_misfits
+from .study_display import engine_options, show_and_run
+
+if TYPE_CHECKING:
+    from ..experiment import Study
+    from ..experiment.store import Store
+
+
+@click.command("compare")
+@click.argument("what", metavar="NAME|FILE|STUDY.toml|DIR")
+@parameter_option
+@click.option("--agents", metavar="NAMES", help="Comma-separated.  [default: all that fit the problem]")
+@click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
+@click.option("--seeds", type=click.IntRange(min=2), metavar="N", help="Runs of every agent.  [default: 16]")
+@click.option(
+    "--prior", type=click.Choice(["finite", "dirichlet"]), help="What all learners believe at first."
+)
+@click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
+@click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
+@engine_options
+@json_option
+def command(
+    what: str,
+    parameters: tuple[str, ...],
+    out: Path | None,
+    workers: int | None,
+    engine: str,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Let learners meet the same worlds and the same chance, and say who is ahead.
+
+    One table has the regret of each with its 95 % interval, what it was told, and what it took; another
+    says of every pair whether the one is ahead of the other, with all verdicts right at once with 99 %
+    confidence. A learner that does not fit the problem is listed with the reason. DIR is the folder of a
+    study that was run.
+
+    \b
+    Examples:
+      psrl-pomdp compare railway
+      psrl-pomdp compare random-readout --horizon 100000 --agents psrl,oas-ucrl,seeu-known
+      psrl-pomdp compare study.toml --json
+      psrl-pomdp compare railway-comparison
+    """
+    from ..experiment.comparison import compare
+    from ..experiment.store import Store
+
+    failures: list[str] = []
+    refused: dict[str, str] = {}
+    if Path(what).is_dir():
+        store = Store.open(Path(what))
+    else:
+        study, refused = _study(what, parameters, flags)
+        store = Store.create(out or Path(f"{Path(what).stem}-comparison"), study)
+        failures = show_and_run(store, workers, engine).failures
+    document = compare(store, refused) | {"failures": failures, "folder": str(store.folder)}
+    document["files"] = _written(store)
+    if as_json:
+        print_json(document)
+    else:
+        _print(document)
+    if failures:
+        click.get_current_context().exit(1)
+
+
+def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tuple[Study, dict[str, str]]:
+    """From a file, or all contestants that fit the problem; and why others do not."""
+    import msgspec
+
+    from ..experiment.comparison import contestants
+    from ..experiment.jobs import refusals
+    from ..experiment.study import AgentSpec
+
+    listed = flags.pop("agents")
+    study = asked_study(
+        what, parameters, flags | {"agents": listed if Path(what).suffix == ".toml" else None}
+    )
+    if Path(what).suffix.lower() == ".toml":
+        refuse_misfits(study)
+        return study, {}
+    known = contestants(
+        find_model(what, parameters), flags["prior"] or ("dirichlet" if flags["bayesian"] else "")
+    )
+    chosen = names(listed) if listed else list(known)
+    for name in chosen:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise UnknownNameError(f"no contestant is called {name!r}{hint}; known are {', '.join(known)}")
+    agents = tuple(msgspec.convert(known[name], AgentSpec) for name in chosen)
+    study = msgspec.structs.replace(study, agents=agents)
+    refused = refusals(study)
+    agents = tuple(agent for agent in agents if agent.label not in refused)
+    if not agents:
+        raise InvalidModelError("; ".join(f"{label}: {why}" for label, why in refused.items()))
+    return msgspec.structs.replace(study, agents=agents), refused
+
+
+def _written(store: Store) -> list[str]:
+    """Tables, and the figure where matplotlib is installed."""
+    from ..experiment.jobs import model_of
+    from ..experiment.summary import curves
+    from ..experiment.tables import write_tables
+    from ..report.plan_figures import MissingExtraError, save_figure
+    from ..report.regret_figures import regret_figure
+
+    written = [path.name for path in write_tables(store)]
+    study = store.study
+    title = study.title or f"{study.problem}: {study.seeds} runs of every learner"
+    try:
+        figure = regret_figure(curves(store), title, model_of(study).setting.units.name)
+    except MissingExtraError as error:
+        click.echo(str(error), err=True)
+        return written
+    for name in ("comparison.svg", "comparison.pdf"):
+        save_figure(figure, store.folder / name)
+        written.append(name)
+    return written
+
+
+def _print(document: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    truth = "worlds drawn from the prior" if document["truth"] == "prior" else "the world of the problem"
+    out.print(Text(plain(f"{document['problem']}, {truth}, {document['seeds']} runs"), style="bold"))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("told, regret at", no_wrap=True)
+    room = 2 if out.width < 100 else 5
+    for t in document["times"][-room:]:
+        table.add_column(f"{t}", justify="right", no_wrap=True)
+    for name in ("µs/step", "planning", "KiB"):
+        table.add_column(name, justify="right", no_wrap=True)
+    told = ""
+    for row in sorted(document["agents"], key=lambda row: _order(document, row)):
+        if row["told"] != told:
+            told = row["told"]
+            table.add_row(Text(f"{told}:", style="dim"))
+        table.add_row(Text(plain(f"  {row['agent']}")), *_regrets(row)[-room:], *_took(row))
+    out.print(table)
+    for label, why in document["refused"].items():
+        out.print(Text(plain(f"{label} does not fit: {why}"), style="dim"))
+    _print_verdicts(document)
+    click.echo(f"results: {document['folder']} ({', '.join(document['files'])})")
+
+
+def _order(document: dict[str, Any], row: dict[str, Any]) -> int:
+    """Learners that were told the same stand together, where the first of them stands."""
+    return min(i for i, other in enumerate(document["agents"]) if other["told"] == row["told"])
+
+
+def _regrets(row: dict[str, Any]) -> list[str]:
+    if row["interval"] is None:
+        return [_short(value) for value in row["regret"]]
+    return [
+        f"{_short(value)} ± {_short(0.5 * (high - low))}"
+        for value, (low, high) in zip(row["regret"], row["interval"], strict=True)
+    ]
+
+
+def _short(value: float) -> str:
+    """
+    >>> [_short(x) for x in (12345.6, 12.345, 0.12345)]
+    ['12346', '12.3', '0.12']
+    """
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2f}"
+
+
+def _took(row: dict[str, Any]) -> list[str]:
+    if row["microseconds_a_step"] is None:
+        return ["", "", ""]
+    keeps = "" if row["memory"] is None else f"{row['memory'] / 1024:.0f}"
+    return [f"{row['microseconds_a_step']:.3g}", f"{row['planning_seconds']:.2g} s", keeps]
+
+
+def _print_verdicts(document: dict[str, Any]) -> None:
+    """Who is ahead of whom; what the runs do not say is only counted."""
+    from rich.text import Text
+
+    ahead: dict[str, list[str]] = {row["agent"]: [] for row in document["agents"]}
+    sure = [pair for pair in document["pairs"] if pair["sure"]]
+    for pair in sure:
+        mark = "" if pair["same_information"] else "*"
+        ahead[pair["better"]].append(pair["worse"] + mark)
+    out = console()
+    lines = [f"  {agent}: of {', '.join(worse)}" for agent, worse in ahead.items() if worse]
+    if lines:
+        words = f"\nAhead (with {document['level']:.0%} confidence in all of this at once):"
+        out.print(Text(words, style="bold"))
+        out.print(Text(plain("\n".join(lines))))
+    if any(not pair["same_information"] for pair in sure):
+        out.print(Text("  * told other things", style="dim"))
+    if left := len(document["pairs"]) - len(sure):
+        out.print(Text(f"{left} pairs are not told apart by these runs; --json has them all", style="dim"))

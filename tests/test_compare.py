@@ -1,0 +1,198 @@
+"""Comparisons: verdicts that are right as often as they say, and a command that tells what it did."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from psrl_pomdp import problem
+from psrl_pomdp.cli.compare import command
+from psrl_pomdp.errors import InvalidModelError, PSRLError
+from psrl_pomdp.experiment.comparison import contestants, decades, verdicts
+from psrl_pomdp.experiment.jobs import perform_and_measure, refusals, world_of
+from psrl_pomdp.experiment.learners import KINDS, LEARNERS
+from psrl_pomdp.experiment.results import Job
+from psrl_pomdp.experiment.study import study_from
+
+
+def runs(values: np.ndarray) -> dict[int, float]:
+    return dict(enumerate(values.tolist()))
+
+
+# -- verdicts ---------------------------------------------------------------------------------------
+
+
+def test_where_all_are_alike_hardly_any_table_has_a_verdict() -> None:
+    """400 tables of 6 learners and 8 runs, at 95 %: 20 wrong tables expected at most, 42 pass (5 s.d.)."""
+    rng = np.random.default_rng(1)
+    wrong = 0
+    for _ in range(400):
+        shared = rng.standard_normal(8)
+        table = {name: runs(shared + rng.standard_normal(8)) for name in "abcdef"}
+        wrong += any(pair["sure"] for pair in verdicts(table, 0.95))
+    assert 0 < wrong <= 42
+
+
+def test_pairs_are_compared_run_by_run() -> None:
+    """Chance that both share, fifty times the difference, does not hide it."""
+    rng = np.random.default_rng(2)
+    shared = 50.0 * rng.standard_normal(12)
+    [pair] = verdicts({"a": runs(shared + 1.0 + 0.1 * rng.standard_normal(12)), "b": runs(shared)})
+    assert (pair["better"], pair["worse"], pair["sure"]) == ("b", "a", True)
+    low, high = pair["interval"]
+    assert low < 1.0 < high
+    assert high - low < 0.5
+
+
+def test_runs_that_one_of_them_lacks_are_left_out() -> None:
+    first = {0: 1.0, 1: 2.0, 2: 3.0, 5: 100.0}
+    second = {1: 2.5, 2: 3.5, 0: 1.5, 7: -100.0}
+    [pair] = verdicts({"a": first, "b": second})
+    assert (pair["better"], pair["difference"]) == ("a", pytest.approx(0.5))
+    assert verdicts({"a": {0: 1.0}, "b": {0: 2.0}}) == []
+
+
+def test_holm_shares_the_level_among_pairs() -> None:
+    """p of .004 is enough for one pair at 99 %, and not for the smallest of three."""
+    rng = np.random.default_rng(3)
+    base = rng.standard_normal(10)
+    table = {"a": runs(0 * base), "b": runs(1.2 * base.std() + base - base.mean())}
+    [one] = verdicts(table)
+    assert 0.01 / 3 < one["p"] < 0.01
+    assert one["sure"]
+    three = verdicts(table | {"c": runs(rng.permutation(base - base.mean()))})
+    assert not any(pair["sure"] for pair in three)
+
+
+def test_the_same_in_every_run_is_no_difference() -> None:
+    [pair] = verdicts({"a": {0: 1.0, 1: 2.0}, "b": {0: 1.0, 1: 2.0}})
+    assert pair["p"] == 1.0
+    assert not pair["sure"]
+
+
+def test_the_times_of_a_table() -> None:
+    assert decades([1, 10, 100, 316, 1000, 3000]) == [100, 1000, 3000]
+    assert decades([1, 7]) == [7]
+
+
+# -- who takes part -----------------------------------------------------------------------------------
+
+
+def test_everybody_takes_part_unless_asked() -> None:
+    with_family = contestants(problem("separated"))
+    assert {words["kind"] for words in with_family.values()} == set(KINDS)
+    assert with_family["psrl"]["prior"] == "dirichlet"
+    assert with_family["psrl-family"]["prior"] == "finite"
+    assert "psrl-family" not in contestants(problem("random-readout"))
+    assert contestants(problem("separated"), "finite")["psrl-tsde"]["schedule"] == "tsde"
+
+
+@pytest.mark.parametrize("name", ["random-readout", "machine-repair"])
+def test_those_who_do_not_fit_say_why(name: str) -> None:
+    known = contestants(problem(name))
+    study = study_from({"problem": name, "horizon": 10, "seeds": 2, "agents": list(known.values())})
+    refused = refusals(study)
+    if name == "random-readout":
+        assert refused == {}
+    else:
+        assert set(refused) == {"oas-ucrl", "oas-ucrl-actions", "seeu-known", "seeu", "sm-ucrl"}
+        assert all("sensor" in why for why in refused.values())
+
+
+def test_an_option_that_is_none_is_named() -> None:
+    agents = [{"kind": "mean", "options": {"exploraton": 1.0}}]
+    study = study_from({"problem": "separated", "horizon": 10, "seeds": 2, "agents": agents})
+    assert "no option 'exploraton' (did you mean 'exploration'?)" in refusals(study)["mean"]
+
+
+def test_a_kind_without_a_prior_has_no_schedule() -> None:
+    agents = [{"kind": "random", "schedule": "tsde"}]
+    with pytest.raises(PSRLError, match=r"agents\[0\].schedule: random has none"):
+        study_from({"problem": "separated", "horizon": 10, "seeds": 2, "agents": agents})
+
+
+def test_options_are_part_of_a_study_and_no_options_are_none() -> None:
+    plain = {"problem": "separated", "horizon": 10, "seeds": 2, "agents": [{"kind": "mean"}]}
+    empty = plain | {"agents": [{"kind": "mean", "options": {}}]}
+    exploring = plain | {"agents": [{"kind": "mean", "options": {"exploration": 1.0}}]}
+    assert study_from(plain).fingerprint == study_from(empty).fingerprint
+    assert study_from(plain).fingerprint != study_from(exploring).fingerprint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_runs_and_can_be_kept(kind: str) -> None:
+    """On the problem that all of them fit, in a study; what it took is measured beside the result."""
+    study = study_from(
+        {
+            "problem": "random-readout",
+            "horizon": 150,
+            "seeds": 1,
+            "agents": [{"kind": kind}],
+            "tolerance": 1e-3,
+        }
+    )
+    data, effects = perform_and_measure(study, Job(kind, 0))
+    assert effects.steps == 150
+    assert effects.seconds >= effects.planning >= 0.0
+    assert effects.memory
+    again, _ = perform_and_measure(study, Job(kind, 0))
+    assert data == again
+
+
+def test_worlds_do_not_depend_on_who_is_compared() -> None:
+    first = study_from({"problem": "separated", "horizon": 10, "seeds": 2, "truth": "prior"})
+    agents = [{"kind": "oracle"}, {"kind": "tsde"}, {"kind": "psrl"}]
+    second = study_from(
+        {"problem": "separated", "horizon": 10, "seeds": 2, "truth": "prior", "agents": agents}
+    )
+    assert world_of(first, 1)[0].fingerprint == world_of(second, 1)[0].fingerprint
+
+
+def test_every_kind_says_what_it_is_told() -> None:
+    assert all(learner.about and learner.told for learner in LEARNERS.values())
+
+
+# -- the command --------------------------------------------------------------------------------------
+
+
+def compared(*arguments: str) -> dict[str, object]:
+    result = CliRunner().invoke(command, [*arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    document: dict[str, object] = json.loads(result.stdout)
+    return document
+
+
+def test_the_command_compares_and_opens_again(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    asked = ["random-readout", "--horizon", "400", "--seeds", "3", "--agents", "oracle,random,tsde"]
+    first = compared(*asked, "--out", str(folder))
+    rows = {row["agent"]: row for row in first["agents"]}  # type: ignore[attr-defined]
+    assert list(rows) == ["oracle", "random", "tsde"]
+    assert first["times"] == [100, 400]
+    assert rows["oracle"]["interval"][-1][0] <= 0 <= rows["oracle"]["interval"][-1][1]
+    assert rows["tsde"]["microseconds_a_step"] > 0
+    assert rows["random"]["planning_seconds"] == 0
+    assert {(pair["better"], pair["worse"]) for pair in first["pairs"]} >= {("oracle", "random")}  # type: ignore[attr-defined]
+    assert (folder / "comparison.svg").exists()
+    again = compared(str(folder))
+    assert again["agents"] == first["agents"]
+    shown = CliRunner().invoke(command, [str(folder)]).output
+    assert "told, regret at" in shown
+    assert "oracle" in shown
+
+
+def test_misfits_are_listed_and_the_others_compared(tmp_path: Path) -> None:
+    asked = ["machine-repair", "--horizon", "20", "--seeds", "2", "--agents", "random,oas-ucrl"]
+    document = compared(*asked, "--out", str(tmp_path / "out"))
+    assert [row["agent"] for row in document["agents"]] == ["random"]  # type: ignore[attr-defined]
+    assert "sensor" in document["refused"]["oas-ucrl"]  # type: ignore[index]
+    with pytest.raises(InvalidModelError, match="oas-ucrl"):
+        compared("machine-repair", "--agents", "oas-ucrl", "--out", str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_mistyped_contestant_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PSRLError, match=r"no contestant is called 'tdse' .did you mean 'tsde'"):
+        compared("tiger", "--agents", "tdse", "--out", str(tmp_path / "out"))
