@@ -18,11 +18,13 @@ from .lower import SLACK, Grid, LowerCertificate
 from .multichain import StartBracket
 from .plans import MEMORY, Plan, Status
 from .rooms import closed_classes
+from .stopwatch import PLANNING
 from .upper import Controller, Index
 
 MAX_POINTS = 40_000
 
 
+@PLANNING.timed
 def plan(
     model: POMDP,
     tolerance: float = 1e-4,
