@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, get_args
-
-import numpy as np
 
 from .errors import InvalidModelError, UnknownNameError, did_you_mean
 
@@ -66,7 +65,7 @@ class FixedSchedule(Schedule):
     """Episodes of one length, whatever is read."""
 
     def __init__(self, length: int) -> None:
-        if not (isinstance(length, int | np.integer) and length >= 1):
+        if not (isinstance(length, Integral) and length >= 1):
             raise InvalidModelError(f"length is {length!r}: a whole number of steps, one at least")
         super().__init__(f"fixed-{length}", lambda start, previous_length: start + length - 1, "none")
 

@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import PSRLError, did_you_mean
 
 # Command -> its module here; the order is the order of the help.
-_COMMANDS = ("demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare")
+_COMMANDS = ("demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "doubt")
 
 
 class _Commands(click.Group):
@@ -59,6 +59,7 @@ def cli(debug: bool) -> None:
       psrl-pomdp run tiger                learn it, many times, and measure the regret
       psrl-pomdp resume tiger-results     what a crash or Ctrl-C has left
       psrl-pomdp compare railway          other learners beside it
+      psrl-pomdp doubt railway            what a roughly known sensor may cost
     """
 
 
