@@ -6,7 +6,7 @@ Importing this module registers every problem of the library, so that
     gymnasium.make("psrl_pomdp.gym:model-v0", model="hallway.pomdp")
 
 work wherever they are written: Gymnasium imports what stands before the colon. `POMDPEnv(model)` does without
-the registry. No other module of this package imports Gymnasium.
+the registry. Only this module, and `baselines.recurrent` on top of it, import Gymnasium.
 
 - The reward of a step is −C(s_t, a_t) in the user's own numbers, or the reward itself where the model was
   given by rewards.
