@@ -156,3 +156,36 @@ def test_demo_learns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     code, out, _ = run(*small, capsys=capsys)  # once more: nothing is left to run
     assert code == 0
     assert "five candidates" in out
+
+
+def test_quiet_prints_errors_and_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("problems", "--quiet", capsys=capsys) == (0, "", "")
+    code, out, _ = run("--quiet", "problems", "--json", capsys=capsys)
+    assert code == 0
+    assert json.loads(out)
+    code, out, err = run("show", "--quiet", "tigr", capsys=capsys)
+    assert (code, out) == (1, "")
+    assert "did you mean 'tiger'" in err
+    code, out, _ = run("problems", capsys=capsys)
+    assert "tiger" in out  # one quiet command does not silence the next
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_problems(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("completion", shell, capsys=capsys)
+    assert code == 0
+    assert "_PSRL_POMDP_COMPLETE" in out
+
+
+def test_what_a_shell_is_told() -> None:
+    def completed(words: str, number: int) -> str:
+        asked = {"_PSRL_POMDP_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+        done = subprocess.run(
+            [sys.executable, "-c", "from psrl_pomdp.cli import main; main([])"],
+            env=os.environ | asked, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.stdout
+
+    assert "plain,compare" in completed("psrl-pomdp co", 1)
+    assert "plain,river-swim-observed" in completed("psrl-pomdp solve riv", 2)
+    assert "--horizon" in completed("psrl-pomdp run --hor", 2)

@@ -5,19 +5,26 @@ Commands import what they compute with inside their bodies: `--help` must not wa
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
 
 import click
 
 from .. import __version__
 from ..errors import PSRLError, did_you_mean
+from .common import be_quiet
 
 # Command -> its module here; the order is the order of the help.
-_COMMANDS = ("demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "doubt")
+_COMMANDS = (
+    "demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "report", "doubt",
+    "completion",
+)  # fmt: skip
 
 
 class _Commands(click.Group):
@@ -43,8 +50,9 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="psrl-pomdp")
-@click.option("--debug", is_flag=True, help="Show where an error was raised.")
-def cli(debug: bool) -> None:
+@click.option("--debug", is_flag=True, help="Show where an error was raised; anywhere on the line.")
+@click.option("--quiet", is_flag=True, help="Print errors and --json only; anywhere on the line.")
+def cli(debug: bool, quiet: bool) -> None:
     """Learn to control systems whose state is hidden and whose dynamics are unknown.
 
     \b
@@ -59,8 +67,19 @@ def cli(debug: bool) -> None:
       psrl-pomdp run tiger                learn it, many times, and measure the regret
       psrl-pomdp resume tiger-results     what a crash or Ctrl-C has left
       psrl-pomdp compare railway          other learners beside it
+      psrl-pomdp report tiger-results     a study as one page
       psrl-pomdp doubt railway            what a roughly known sensor may cost
     """
+
+
+@contextmanager
+def _silence(wanted: bool) -> Iterator[None]:
+    """Nothing on stdout."""
+    if not wanted:
+        yield
+        return
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        yield
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -69,8 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε gets a question mark
+    debug, quiet = ("--debug" in words), ("--quiet" in words)
+    words = [word for word in words if word not in ("--debug", "--quiet")]
+    be_quiet(quiet)
     try:
-        code = cli.main(args=words, prog_name="psrl-pomdp", standalone_mode=False)
+        with _silence(quiet and "--json" not in words):
+            code = cli.main(args=words, prog_name="psrl-pomdp", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -80,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.close()  # the reader of our output left; saying so would fail too
         sys.exit(1)
     except (PSRLError, OSError) as error:
-        if "--debug" in words:
+        if debug:
             traceback.print_exc()
         click.echo(f"psrl-pomdp: {error}", err=True)
         sys.exit(1)

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, find_model, json_option, parameter_option, plain, print_json, print_rows
+from .common import (
+    console,
+    find_model,
+    json_option,
+    model_argument,
+    parameter_option,
+    plain,
+    print_json,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from ..model import POMDP
@@ -21,7 +30,7 @@ _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
 
 
 @click.command("check")
-@click.argument("model", metavar="NAME|FILE")
+@model_argument("model")
 @parameter_option
 @click.option(
     "--prior",

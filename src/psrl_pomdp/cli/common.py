@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,7 +15,44 @@ if TYPE_CHECKING:
 
     from ..model import POMDP
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Whether only errors, and documents of --json, are wanted; set at the start of every command line."""
+    global _quiet
+    _quiet = quiet
+
+
+def watched() -> bool:
+    """Whether somebody looks at stderr, and wants to see progress there."""
+    return sys.stderr.isatty() and not _quiet
+
+
+def note(text: str) -> None:
+    """What is good to know, on stderr."""
+    if not _quiet:
+        click.echo(plain(text), err=True)
+
+
+def complete_problem(context: click.Context, parameter: click.Parameter, begun: str) -> list[Any]:
+    """Names of problems for the shell, and its own files."""
+    from click.shell_completion import CompletionItem
+
+    from ..problems import catalogue
+
+    names = [CompletionItem(entry.name) for entry in catalogue() if entry.name.startswith(begun)]
+    return names or [CompletionItem(begun, type="file")]
+
+
+def model_argument(name: str, metavar: str = "NAME|FILE") -> Callable[[Command], Command]:
+    """A problem of the library or a file."""
+    return click.argument(name, metavar=metavar, shell_complete=complete_problem)
+
+
 parameter_option = click.option(
     "-p",
     "--parameter",

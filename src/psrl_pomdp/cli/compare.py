@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from .common import console, find_model, json_option, parameter_option, plain, print_json
+from .common import (
+    console,
+    find_model,
+    json_option,
+    model_argument,
+    note,
+    parameter_option,
+    plain,
+    print_json,
+)
 from .run import asked_study, names, refuse_misfits
 from .study_display import engine_options, show_and_run
 
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("what", metavar="NAME|FILE|STUDY.toml|DIR")
+@model_argument("what", "NAME|FILE|STUDY.toml|DIR")
 @parameter_option
 @click.option("--agents", metavar="NAMES", help="Comma-separated.  [default: all that fit the problem]")
 @click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
@@ -121,7 +130,7 @@ def _written(store: Store) -> list[str]:
     try:
         figure = regret_figure(curves(store), title, model_of(study).setting.units.name)
     except MissingExtraError as error:
-        click.echo(str(error), err=True)
+        note(str(error))
         return written
     for name in ("comparison.svg", "comparison.pdf"):
         save_figure(figure, store.folder / name)

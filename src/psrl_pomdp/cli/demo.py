@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, json_option, plain, print_json, print_rows
+from .common import console, json_option, note, plain, print_json, print_rows
 from .study_display import show_and_run
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def command(horizon: int, seeds: int, workers: int | None, out: Path, as_json: b
     )
     store = Store.create(out, study)
     if not as_json:
-        click.echo("Learning (the first run compiles for about a minute) ...", err=True)
+        note("Learning (the first run compiles for about a minute) ...")
     progress = show_and_run(store, workers, "local")
     document = results(store)
     if as_json:
@@ -114,7 +114,7 @@ def _figures(store: Store, found: dict[str, Any], unit: str) -> list[str]:
     try:
         figure = regret_figure(named, store.study.title, unit)
     except MissingExtraError as error:
-        click.echo(str(error), err=True)
+        note(str(error))
         return []
     for name in ("regret.svg", "regret.pdf"):
         save_figure(figure, store.folder / name)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, find_model, json_option, parameter_option, plain, print_json
+from .common import (
+    console,
+    find_model,
+    json_option,
+    model_argument,
+    parameter_option,
+    plain,
+    print_json,
+    watched,
+)
 
 if TYPE_CHECKING:
     from ..experiment.sensor_doubt import Doubt
 
 
 @click.command("doubt")
-@click.argument("what", metavar="NAME|FILE")
+@model_argument("what")
 @parameter_option
 @click.option(
     "--range", "radius", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.1,
@@ -80,7 +88,7 @@ def command(
 
 
 def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
+    if watched():
         click.echo(f"\r{done} of {total} runs", err=True, nl=done == total)
 
 

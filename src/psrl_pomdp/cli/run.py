@@ -9,7 +9,7 @@ import click
 
 from ..errors import InvalidModelError
 from ..experiment.learners import KINDS
-from .common import json_option, parameter_option
+from .common import json_option, model_argument, parameter_option
 from .study_display import engine_options, finish, show_and_run
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ VERIFY_DIFFERS = 4  # the exit code
 
 
 @click.command("run")
-@click.argument("what", metavar="NAME|FILE|STUDY.toml|DIR")
+@model_argument("what", "NAME|FILE|STUDY.toml|DIR")
 @parameter_option
 @click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
 @click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Runs of every agent.  [default: 16]")

@@ -11,6 +11,7 @@ from .common import (
     console,
     find_model,
     json_option,
+    model_argument,
     parameter_option,
     plain,
     print_json,
@@ -24,7 +25,7 @@ _MOST_LISTED = 12
 
 
 @click.command("show")
-@click.argument("model", metavar="NAME|FILE")
+@model_argument("model")
 @parameter_option
 @json_option
 def command(model: str, parameters: tuple[str, ...], as_json: bool) -> None:

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, find_model, json_option, parameter_option, plain, print_json, print_rows
+from .common import (
+    console,
+    find_model,
+    json_option,
+    model_argument,
+    note,
+    parameter_option,
+    plain,
+    print_json,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -63,7 +73,7 @@ def _above_zero(context: click.Context, option: click.Parameter, value: float | 
 
 
 @click.command("solve")
-@click.argument("model", metavar="NAME|FILE")
+@model_argument("model")
 @parameter_option
 @click.option(
     "--tolerance",
@@ -153,12 +163,12 @@ def _solve(model: POMDP, tolerance: float, time_limit: float | None, max_points:
 def _write(result: Plan, model: POMDP, save: Path | None, figure: Path | None) -> None:
     if save is not None:
         result.save(save)
-        click.echo(f"saved the plan to {save}", err=True)
+        note(f"saved the plan to {save}")
     if figure is not None:
         from ..report.plan_figures import plan_figure, save_figure
 
         save_figure(plan_figure(result, model), figure)
-        click.echo(f"drew {figure}", err=True)
+        note(f"drew {figure}")
 
 
 # -- while it runs ----------------------------------------------------------------------------------

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import did_you_mean
-from .common import console, plain, print_json
+from .common import Command, console, plain, print_json, watched
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from ..experiment.store import Store
 
 ENGINES = ("local", "dask", "ray")
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _known_engine(context: click.Context, option: click.Parameter, value: str) -> str:
@@ -50,7 +47,7 @@ def show_and_run(store: Store, workers: int | None, engine: str) -> Progress:
 
     line = _Line()
     try:
-        if not sys.stderr.isatty():
+        if not watched():
             return run(store, workers=workers, engine_name=engine, report=line)
         from rich.console import Console
         from rich.live import Live

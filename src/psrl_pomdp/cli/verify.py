@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import find_model, json_option, parameter_option, print_json, print_rows
+from .common import find_model, json_option, model_argument, parameter_option, print_json, print_rows
 from .solve import outward
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("verify")
 @click.argument("plan", metavar="PLAN.npz")
-@click.argument("model", metavar="NAME|FILE")
+@model_argument("model")
 @parameter_option
 @json_option
 def command(plan: str, model: str, parameters: tuple[str, ...], as_json: bool) -> None:

@@ -1,0 +1,24 @@
+"""`psrl-pomdp completion`: commands, options and problems at the press of a key."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print what makes a shell complete commands, options and names of problems.
+
+    \b
+    Once and for all:
+      psrl-pomdp completion bash >> ~/.bashrc
+      psrl-pomdp completion zsh >> ~/.zshrc
+      psrl-pomdp completion fish > ~/.config/fish/completions/psrl-pomdp.fish
+    """
+    from . import cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(cli, {}, "psrl-pomdp", "_PSRL_POMDP_COMPLETE").source())
