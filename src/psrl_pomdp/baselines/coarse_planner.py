@@ -10,6 +10,8 @@ reports as its interval it can prove: from below what could be had with the stat
 the largest cost. Its status is never `closed`.
 """
 
+# mypy: disallow-untyped-decorators=False
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from math import comb
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 from ..arrays import Array
 from ..errors import InvalidModelError
@@ -59,8 +62,8 @@ class CoarsePlan:
 
     def action(self, belief: npt.ArrayLike) -> int:
         """What to do at the point of the grid nearest to a belief."""
-        near = nearest(np.asarray(belief, dtype=np.float64)[None], self.divisions)
-        return int(self.actions[self.place[_code(near, self.divisions)[0]]])
+        row = np.ascontiguousarray(belief, dtype=np.float64)[None]
+        return int(self.actions[self.place[_code(nearest(row, self.divisions), self.divisions)[0]]])
 
 
 @dataclass(frozen=True)
@@ -124,17 +127,26 @@ def grid(n_states: int, divisions: int) -> tuple[Index, Index]:
     return points, place
 
 
+@njit(cache=True, nogil=True)
 def nearest(beliefs: Array, divisions: int) -> Index:
     """[n, S]: whole numbers that sum to `divisions`, nearest to `beliefs[n, S]` times that many.
 
     All are rounded down, and what is missing goes to the largest remainders.
     """
-    scaled = beliefs * divisions
-    down = np.floor(scaled + 1e-9)
-    missing = divisions - down.sum(axis=1, keepdims=True)
-    order = np.argsort(down - scaled, axis=1, kind="stable")
-    ranks = np.argsort(order, axis=1, kind="stable")
-    return np.asarray(down + (ranks < missing), dtype=np.int64)
+    n, n_states = beliefs.shape
+    near = np.empty((n, n_states), np.int64)
+    rest = np.empty(n_states)
+    for i in range(n):
+        missing = divisions
+        for s in range(n_states):
+            near[i, s] = int(beliefs[i, s] * divisions + 1e-9)
+            rest[s] = beliefs[i, s] * divisions - near[i, s]
+            missing -= near[i, s]
+        for _ in range(missing):
+            largest = rest.argmax()
+            near[i, largest] += 1
+            rest[largest] = -1.0
+    return near
 
 
 def _code(points: Index, divisions: int) -> Index:
@@ -149,7 +161,7 @@ def _moves(model: POMDP, beliefs: Array, place: Index, divisions: int) -> tuple[
     chance = joint.sum(axis=2)
     after = (joint / np.where(chance > 0.0, chance, 1.0)[:, :, None]).transpose(0, 1, 3, 2)
     after[chance <= 0.0] = np.eye(model.n_states)[0]  # never comes: any point will do
-    near = nearest(after.reshape(-1, model.n_states), divisions)
+    near = nearest(np.ascontiguousarray(after).reshape(-1, model.n_states), divisions)
     return beliefs @ own.cost.T, chance, place[_code(near, divisions)].reshape(chance.shape)
 
 

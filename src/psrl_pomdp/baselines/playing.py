@@ -169,6 +169,7 @@ class Learner:
         self.time = 0  # t: readings taken in, the first one or its absence included
         self.episode = 0  # k
         self.until = 0  # the last t of the present phase
+        self.n_actions = setting.n_actions
         self.lost = setting.n_observations  # the number of a lost reading
         self.reading = self.lost  # o_t
         self.action = -1  # a_t; none so far
@@ -212,7 +213,7 @@ class Learner:
 
     def _choose(self) -> None:
         """a_t and p_t(a_t): what the plan says, but every action with a chance of at least ι."""
-        uniform, n_actions = self.rng.random(), self.setting.n_actions
+        uniform, n_actions = self.rng.random(), self.n_actions
         if self.player is None:
             self.action, self.probability = int(uniform * n_actions), 1.0 / n_actions
             return

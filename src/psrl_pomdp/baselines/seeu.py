@@ -11,12 +11,15 @@ Two forms. `SEEU` is that of the paper: the sensor is unknown too, and both come
 (`spectral.py`), with the names of the states told. `SEEUKnownSensor` knows the sensor and takes the kernel
 from pairs (`moments.py`).
 
-The paper's τ_1 = 10^4 and τ_2 = 3·10^4 suit 10^6 steps and more: below 10^4 they would only explore. The
+The paper's τ_1 = 10^4 and τ_2 = 3·10^4 suit 10^6 steps and more: before 10^4 they would only explore. The
 defaults keep their ratio and are scaled down, to a tenth for the spectral form, which is of no use with
-less, and to a hundredth for the known sensor; 10^5 steps then have about 13 and 60 episodes, an eighth and
-a twentieth of them explored. The paper's radius is of theory's size only on paper (public runs multiply it
-by about 10^-15): `radius` multiplies the radius of `moments.py`, and for triples is itself the multiple of
-√(log t / N) that an L1 ball around each row has.
+less, and to a hundredth for the known sensor; of 10^5 steps, 13 and 6 percent are then exploration, in 13
+and 60 episodes.
+
+The radius of the theory leaves no choice (public runs multiply it by about 10^-15, and so play the
+estimate). For triples `radius` is the multiple of √(log t / N) that an L1 ball around each row has, by
+default 1; for pairs it multiplies the radius of `moments.py`, by default 0, which was no worse on our
+problems and plans once an episode.
 
 `planner` is "ours", the certified one, or "coarse", the belief grid of the public runs
 (`coarse_planner.py`).
