@@ -227,7 +227,7 @@ class MemorylessAgent:
     0
     """
 
-    told: ClassVar[str] = "the model, for its policy"
+    told: ClassVar[str] = "everything"
 
     def __init__(self, policy: MemorylessPolicy, seed: int | Sequence[int] = 0) -> None:
         self.policy = policy

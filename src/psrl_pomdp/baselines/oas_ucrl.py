@@ -49,7 +49,7 @@ class OASUCRL(Learner):
     [1, 0, 1]
     """
 
-    told: ClassVar[str] = "the sensor"
+    told: ClassVar[str] = "sensor"
     numbers: ClassVar = (*Learner.numbers, "counted_from")
     first_length: int
     iota: float

@@ -112,7 +112,7 @@ class SEEU(_Turns):
     [1, 0, 1]
     """
 
-    told: ClassVar[str] = "which recovered state is which"
+    told: ClassVar[str] = "names of states"
     numbers: ClassVar = (*_Turns.numbers, "before")
 
     def __init__(
@@ -158,7 +158,7 @@ class SEEU(_Turns):
 class SEEUKnownSensor(_Turns):
     """The sensor is known, and the kernel comes from pairs of readings."""
 
-    told: ClassVar[str] = "the sensor"
+    told: ClassVar[str] = "sensor"
 
     def __init__(
         self,

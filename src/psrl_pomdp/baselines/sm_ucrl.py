@@ -46,7 +46,7 @@ class SMUCRL(Learner):
     [1, 0, 1]
     """
 
-    told: ClassVar[str] = "which recovered state is which"
+    told: ClassVar[str] = "names of states"
     numbers: ClassVar = (*Learner.numbers, "before")
     iota: float
     first_count: int
