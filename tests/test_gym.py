@@ -268,3 +268,10 @@ def test_what_does_not_fit_is_named() -> None:
 def _without_first(world: POMDP) -> Setting:
     own = world.setting
     return Setting(own.observation, own.cost, own.initial, None, units=own.units)
+
+
+def test_the_short_prefix_registers_too() -> None:
+    """In a fresh process, where nothing was imported before."""
+    script = "import gymnasium; print(gymnasium.make('psrl_pomdp:tiger-v0', accuracy=0.9).reset(seed=1)[0])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr

@@ -4,6 +4,7 @@ This module is the front door: the public names, each fetched from its room when
 a command that needs no scipy does not wait for it.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -154,3 +155,8 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOME])
+
+
+# gymnasium.make("psrl_pomdp:tiger-v0") imports this package so that its environments are registered.
+if "gymnasium" in sys.modules:
+    import_module(".gym", __name__)

@@ -5,7 +5,8 @@ Importing this module registers every problem of the library, so that
     gymnasium.make("psrl_pomdp.gym:tiger-v0", accuracy=0.9)
     gymnasium.make("psrl_pomdp.gym:model-v0", model="hallway.pomdp")
 
-work wherever they are written: Gymnasium imports what stands before the colon. `POMDPEnv(model)` does without
+work wherever they are written: Gymnasium imports what stands before the colon. The shorter
+"psrl_pomdp:tiger-v0" works where Gymnasium is imported before this package. `POMDPEnv(model)` does without
 the registry. Only this module, and `baselines.recurrent` on top of it, import Gymnasium.
 
 - The reward of a step is −C(s_t, a_t) in the user's own numbers, or the reward itself where the model was
