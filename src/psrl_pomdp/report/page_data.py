@@ -1,0 +1,418 @@
+"""What the page of a study shows, as plain data: read from its folder, and nothing drawn.
+
+A folder may be incomplete: runs that failed, are damaged or were never begun are named, and all else is about
+the others. Costs are in the user's own numbers, unless a name says `scaled`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..agent import REASONS
+from ..arrays import Array
+from ..errors import InvalidModelError, ParseError, PSRLError
+from ..experiment.comparison import compare, told_of
+from ..experiment.jobs import model_of, prior_of, world_of
+from ..experiment.learners import LEARNERS
+from ..experiment.results import Job, jobs_of
+from ..experiment.store import Store, StudyError
+from ..experiment.study import AgentSpec, Study
+from ..experiment.summary import curves, decomposition, violations
+from ..model import POMDP, Units
+from ..planning import Plan, plan
+from ..posterior import FinitePrior
+from ..problems import Problem
+from ..regret.bounds import FiniteBound, finite_bound
+from ..regret.decomposition import Decomposition
+from ..regret.estimators import RegretCurve
+from ..regret.growth import Growth, fit_growth
+from ..trace import Index
+
+Measure = Literal["weight", "distance"]
+Say = Callable[[str], None]  # told what is being worked at
+
+_POINTS = 1500  # episodes of an agent that a figure shows
+_PICTURE = 1e-4  # a gap that no picture of a policy can show
+_PICTURE_WORK = 1e9
+_FEWEST_TIMES = 13  # checkpoints before growth is asked for
+
+
+def silent(what: str) -> None:
+    """Nobody to tell."""
+
+
+# -- the folder -------------------------------------------------------------------------------------
+
+
+class ReadStore(Store):
+    """A study's folder, read once; what cannot be read is named instead of stopping the page."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store.folder, store.study)
+        self.kept: list[dict[str, Any]] = []
+        self.absent: dict[str, str] = {}  # job -> why it has no result
+        failures = self._failures()
+        for job in jobs_of(self.study):
+            try:
+                self.kept.append(self.read(job))
+            except FileNotFoundError:
+                self.absent[job.name] = failures.get(job.name, "not run so far")
+            except ParseError as error:
+                self.absent[job.name] = str(error)
+        if not self.kept:
+            why = next(iter(self.absent.values()))
+            raise StudyError(f"{self.folder} holds no finished run ({why}): psrl-pomdp resume {self.folder}")
+
+    def done(self) -> Iterator[dict[str, Any]]:
+        yield from self.kept
+
+    def of(self, agent: str) -> list[dict[str, Any]]:
+        """The results of one agent."""
+        return [result for result in self.kept if result["agent"] == agent]
+
+    def _failures(self) -> dict[str, str]:
+        """Why jobs failed, by the log."""
+        try:
+            lines = (self.folder / "log.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return {}
+        found = {}
+        for line in lines:
+            try:
+                words = json.loads(line)
+            except ValueError:
+                continue  # the last line of a process that was killed
+            if isinstance(words, dict) and words.get("event") == "failed":
+                found[str(words.get("job"))] = f"failed: {words.get('why')}"
+        return found
+
+
+# -- what is said of agents -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AgentFacts:
+    """One agent in words, and its regret at the horizon."""
+
+    label: str
+    kind: str
+    about: str
+    told: str
+    prior: str  # "finite", "dirichlet", "truth", or nothing
+    schedule: str
+    place: int  # in the study: its colour
+    runs: int
+    regret: float
+    interval: tuple[float, float] | None  # 95 %; None for a single run
+    growth: Growth | None
+
+    @property
+    def knows_the_truth(self) -> bool:
+        return self.told == "everything"
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """How near the posterior is to the truth at `times[K]`: the mean of the runs, and their range."""
+
+    times: Index
+    mean: Array
+    low: Array
+    high: Array
+    runs: int
+
+
+class Episode(NamedTuple):
+    """A row of the table of episodes, with J(θ_k) in the user's numbers and low before high."""
+
+    agent: str
+    run: int
+    number: int
+    start: int
+    length: int
+    ended: str
+    kernel: int | None
+    lower: float
+    upper: float
+    tolerance: float  # ε_k, scaled
+    gap: float  # scaled
+    status: str
+    work: float
+
+    @property
+    def shortfall(self) -> float:
+        return max(0.0, self.gap - self.tolerance)
+
+
+@dataclass(frozen=True)
+class EpisodeCounts:
+    """All episodes of an agent, counted over all of its runs."""
+
+    agent: str
+    runs: int
+    episodes: int
+    reasons: dict[str, int]
+    statuses: dict[str, int]
+    work: float
+    within: int  # planned to ε_k
+    worst: float  # the largest shortfall, scaled
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Theorem 1 for agents with a finite prior and the doubling schedule."""
+
+    agents: tuple[str, ...]
+    constants: FiniteBound
+    values: Array  # [K], in the user's scale
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The world of one run with its best plan, made anew for pictures."""
+
+    run: int
+    world: POMDP
+    model: POMDP
+    plan: Plan
+
+
+# -- the study --------------------------------------------------------------------------------------
+
+
+class PageData:
+    """Everything that a page or a figure says of a study; each part is computed when it is asked for."""
+
+    def __init__(self, store: Store, say: Say = silent) -> None:
+        self.store, self.say = ReadStore(store), say
+        self.notes: list[str] = []  # what is missing from the page, and why
+        self.no_bound = ""  # why the theory says nothing of the regret
+
+    @property
+    def study(self) -> Study:
+        return self.store.study
+
+    @property
+    def units(self) -> Units:
+        return Units(*self.store.kept[0]["units"])
+
+    @property
+    def expected(self) -> int:
+        return len(jobs_of(self.study))
+
+    @cached_property
+    def name(self) -> str:
+        """The problem's name, without the folders of a model file."""
+        return self.study.problem.replace("\\", "/").rpartition("/")[2]
+
+    @cached_property
+    def model(self) -> POMDP | None:
+        """The problem; None where its file is gone."""
+        try:
+            return model_of(self.study)
+        except (PSRLError, OSError) as error:
+            self.notes.append(
+                f"The model cannot be read, so that its policy and a replay are missing: {error}"
+            )
+            return None
+
+    @cached_property
+    def curves(self) -> dict[str, RegretCurve]:
+        return curves(self.store)
+
+    @cached_property
+    def comparison(self) -> dict[str, Any]:
+        return compare(self.store)
+
+    @cached_property
+    def violations(self) -> list[str]:
+        return violations(self.store)
+
+    @cached_property
+    def agents(self) -> list[AgentFacts]:
+        """Those with a result, in the order of the study."""
+        self.say("how regret grows")
+        return [
+            self._facts(place, spec, self.curves[spec.label])
+            for place, spec in enumerate(self.study.agents)
+            if spec.label in self.curves
+        ]
+
+    def _facts(self, place: int, spec: AgentSpec, curve: RegretCurve) -> AgentFacts:
+        low, high = curve.interval
+        several = curve.n_runs > 1
+        learner = LEARNERS[spec.kind]
+        return AgentFacts(
+            label=spec.label,
+            kind=spec.kind,
+            about=learner.about,
+            told=told_of(spec),
+            prior=self._prior(spec),
+            schedule=spec.schedule,
+            place=place,
+            runs=curve.n_runs,
+            regret=float(curve.middle[-1]),
+            interval=(float(low[-1]), float(high[-1])) if several else None,
+            growth=fit_growth(curve) if several and len(curve.times) >= _FEWEST_TIMES else None,
+        )
+
+    def _prior(self, spec: AgentSpec) -> str:
+        if spec.kind == "oracle":
+            return "truth"
+        if not LEARNERS[spec.kind].uses_prior:
+            return ""
+        family = isinstance(self.model, Problem) and self.model.family is not None
+        return spec.prior or ("finite" if family else "dirichlet")
+
+    # -- posterior ----------------------------------------------------------------------------------
+
+    @cached_property
+    def concentrations(self) -> dict[Measure, dict[str, Concentration]]:
+        """By measure, then by agent: f(θ*) of a finite set, or E‖θ − θ*‖₁ a row. Not for who knows θ*."""
+        found: dict[Measure, dict[str, Concentration]] = {}
+        for agent in self.agents:
+            results = [result for result in self.store.of(agent.label) if result["posterior"] is not None]
+            if results and agent.prior in ("finite", "dirichlet"):
+                runs = np.array([result["posterior"] for result in results])
+                times = np.array(results[0]["times"])
+                measure: Measure = "weight" if agent.prior == "finite" else "distance"
+                found.setdefault(measure, {})[agent.label] = Concentration(
+                    times, runs.mean(axis=0), runs.min(axis=0), runs.max(axis=0), len(runs)
+                )
+        return found
+
+    # -- episodes -----------------------------------------------------------------------------------
+
+    @cached_property
+    def episodes(self) -> dict[str, list[Episode]]:
+        """By agent: the episodes of its first runs, as many as a figure can show."""
+        found = {}
+        for agent in self.agents:
+            rows = chain.from_iterable(map(self._episodes, self.store.of(agent.label)))
+            some = list(islice(rows, _POINTS))
+            if some:
+                found[agent.label] = some
+        return found
+
+    @property
+    def shortened(self) -> bool:
+        """Whether there are more than that."""
+        return any(len(self.episodes[count.agent]) < count.episodes for count in self.counts)
+
+    def _episodes(self, result: dict[str, Any]) -> Iterator[Episode]:
+        columns, agent, run = result["episodes"], result["agent"], result["run"]
+        names = ("start", "length", "ended", "kernel", "lower", "upper", "tolerance", "status", "work")
+        rows = zip(*(columns[name] for name in names), strict=True)
+        for k, (start, length, ended, kernel, lower, upper, tolerance, status, work) in enumerate(rows, 1):
+            low, high = sorted(self.units.from_scaled([lower, upper]).tolist())
+            yield Episode(
+                agent, run, k, start, length, ended, kernel, low, high, tolerance, upper - lower, status, work
+            )
+
+    @cached_property
+    def counts(self) -> list[EpisodeCounts]:
+        """Over all runs."""
+        return [
+            _counted(agent.label, results)
+            for agent in self.agents
+            if any((results := self.store.of(agent.label))[i]["episodes"]["start"] for i in range(agent.runs))
+        ]
+
+    @cached_property
+    def average(self) -> tuple[float, float]:
+        """J of the truth between two bounds; over all worlds, where every run has its own."""
+        ends = [self.units.from_scaled([r["truth"]["lower"], r["truth"]["upper"]]) for r in self.store.kept]
+        return float(np.min(ends)), float(np.max(ends))
+
+    # -- theory -------------------------------------------------------------------------------------
+
+    @cached_property
+    def decompositions(self) -> dict[str, Decomposition]:
+        """Of those who sample kernels as the paper does."""
+        found = {}
+        for agent in self.agents:
+            spans = [s for result in self.store.of(agent.label) for s in result["episodes"]["span"]]
+            if agent.kind != "psrl" or not spans:
+                continue
+            if all(span is None for span in spans):
+                self.notes.append(
+                    f"{agent.label} has no decomposition: what its plans promise depends on the start"
+                )
+                continue
+            found[agent.label] = decomposition(self.store, agent.label)
+        return found
+
+    @cached_property
+    def bound(self) -> Bound | None:
+        """Theorem 1's bound, where it has something to say."""
+        fits = tuple(
+            agent.label
+            for agent in self.agents
+            if agent.kind == "psrl" and agent.prior == "finite" and agent.schedule in ("", "doubling")
+        )
+        if not fits or self.model is None:
+            return None
+        self.say("the theory's bound")
+        prior = prior_of(self.model, "finite")
+        assert isinstance(prior, FinitePrior)
+        try:
+            constants = finite_bound(prior)
+        except InvalidModelError as error:
+            self.no_bound = f"The paper’s Theorem 1 gives no bound here: {error}"
+            return None
+        values = self.units.difference(constants.corrected(self.curves[fits[0]].times))
+        if constants.beta.value <= 0.0 or not np.isfinite(values).all():
+            self.no_bound = (
+                "The paper’s Theorem 1 gives no bound here: it needs possible dynamics that every reading "
+                "helps to tell apart, whatever is believed, and none of which a single reading can rule out"
+            )
+            return None
+        return Bound(fits, constants, values)
+
+    @cached_property
+    def truth(self) -> Truth | None:
+        """The world of the first finished run, planned for well enough to be looked at."""
+        if self.model is None:
+            return None
+        self.say("the best policy for the true model")
+        run = int(self.store.kept[0]["run"])
+        world, model = world_of(self.study, run)
+        best = plan(
+            world, max(_PICTURE, self.study.tolerance), max_work=min(_PICTURE_WORK, self.study.max_work)
+        )
+        return Truth(run, world, model, best)
+
+    @cached_property
+    def replayed(self) -> Job:
+        """The run that is played again: the first of whoever samples kernels, else of the first agent."""
+        kinds = {spec.label: spec.kind for spec in self.study.agents}
+        first = min(self.store.kept, key=lambda result: (kinds[result["agent"]] != "psrl", result["run"]))
+        return Job(first["agent"], first["run"])
+
+
+def _counted(agent: str, results: list[dict[str, Any]]) -> EpisodeCounts:
+    columns: dict[str, list[Any]] = {
+        name: [value for result in results for value in result["episodes"][name]]
+        for name in ("ended", "status", "work", "lower", "upper", "tolerance")
+    }
+    bounds = zip(columns["upper"], columns["lower"], columns["tolerance"], strict=True)
+    short = [max(0.0, upper - lower - tolerance) for upper, lower, tolerance in bounds]
+    reasons = Counter(columns["ended"])
+    return EpisodeCounts(
+        agent=agent,
+        runs=len(results),
+        episodes=len(short),
+        reasons={reason: reasons[reason] for reason in REASONS if reasons[reason]},
+        statuses=dict(Counter(columns["status"]).most_common()),
+        work=float(sum(columns["work"])),
+        within=sum(value <= 1e-12 for value in short),
+        worst=max(short),
+    )

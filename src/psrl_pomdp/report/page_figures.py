@@ -1,0 +1,582 @@
+"""The figures of the page, as plotly takes them: plain dictionaries, drawn by the page itself.
+
+Colours are written as words (`@3` for the fourth hue, `@3/0.2` for a tint of it, `@ink`, `@grid`), which the
+page turns into those of its light or its dark palette. plotly reads a little HTML in its labels, so every
+text that came from outside goes through `label`. What the page itself shows beside a figure, such as its
+legend, is set as text and kept as it is (`meta`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ..model import Units
+from .page_data import AgentFacts, Concentration, Measure, PageData
+from .page_replay import Replay
+from .policy_words import Labels
+
+HUES = 7  # that the palettes of the page have
+_DASHES = ("solid", "dash", "dot")
+_MARKS = ("circle", "diamond", "square", "x")
+_LONGEST = 28
+_FEW = 5  # bands that can lie over each other and be seen
+_ON_TOP = 1000  # the first agent is drawn over the others
+_FAR = 30.0  # curves whose ends differ by this factor share a logarithmic axis only
+_WINDOW = 60  # steps of a replay that are seen at once
+
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The numbers behind a figure."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class PageFigure:
+    """One figure: what plotly draws, and what the page puts around it."""
+
+    key: str
+    title: str
+    alt: str  # for those who do not see it
+    traces: list[Trace]
+    layout: dict[str, Any]
+    table: Table
+    switches: tuple[str, ...] = ()  # the axes that can be linear or logarithmic
+    choices: tuple[str, ...] = ()  # agents, where one is shown at a time
+    floor: float = 0.0  # what a logarithmic axis shows of values that are not positive
+    height: int = 380
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def label(text: str, most: int = _LONGEST) -> str:
+    """A text from outside as nothing but text: printable, of bounded length, and without tags.
+
+    >>> label("</script><b>")
+    '&lt;/script&gt;&lt;b&gt;'
+    """
+    shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
+    return escape(shown if len(shown) <= most else shown[: most - 1] + "…", quote=False)
+
+
+def page_figures(data: PageData) -> list[PageFigure]:
+    """All that this study has; the replay and the policy are made apart."""
+    found = [regret_figure(data)]
+    found += [
+        posterior_figure(data, measure, agents) for measure, agents in sorted(data.concentrations.items())
+    ]
+    if data.episodes:
+        found += [lengths_figure(data), reasons_figure(data), work_figure(data), promises_figure(data)]
+    if data.decompositions:
+        found.append(decomposition_figure(data))
+    return found
+
+
+# -- looks ------------------------------------------------------------------------------------------
+
+
+def _hue(place: int) -> str:
+    return f"@{place % HUES}"
+
+
+def _dash(place: int) -> str:
+    return _DASHES[place // HUES % len(_DASHES)]
+
+
+def _axis(title: str, **more: Any) -> dict[str, Any]:
+    return {"title": {"text": title}, "zeroline": False, **more}
+
+
+def _layout(x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"xaxis": x, "yaxis": y, "hovermode": "closest", "showlegend": False, **more}
+
+
+def _line(name: str, place: int, x: Sequence[Any], y: Sequence[Any], unit: str = "", **more: Any) -> Trace:
+    """A curve; a single point is seen by its mark."""
+    return {
+        "type": "scatter",
+        "mode": "lines" if len(x) > 1 else "markers",
+        "name": label(name),
+        "legendgroup": label(name),
+        "x": x,
+        "y": y,
+        "line": {"color": _hue(place), "dash": _dash(place), "width": 2},
+        "marker": {"color": _hue(place), "size": 8},
+        "hovertemplate": f"%{{fullData.name}}<br>step %{{x:,}}: %{{y:.5g}}{unit}<extra></extra>",
+        "zorder": _ON_TOP - place,
+        "meta": {"label": name, "colour": _hue(place), "dash": _dash(place)},
+        **more,
+    }
+
+
+def _band(
+    name: str, place: int, x: Sequence[Any], low: Sequence[Any], high: Sequence[Any], among: int
+) -> Trace:
+    """The ground between two curves, as one closed line; fainter among many."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": label(name),
+        "legendgroup": label(name),
+        "x": [*x, *reversed(x)],
+        "y": [*high, *reversed(low)],
+        "fill": "toself",
+        "fillcolor": f"{_hue(place)}/{0.16 if among <= _FEW else 0.07}",
+        "line": {"width": 0, "color": _hue(place)},
+        "hoverinfo": "skip",
+        "meta": {"band": True, "group": name},
+    }
+
+
+def _unit(units: Units) -> str:
+    return f" [{label(units.name)}]" if units.name else ""
+
+
+def _first_type(times: Sequence[int]) -> str:
+    """Logarithmic time, but for studies of a few steps."""
+    return "log" if times[-1] > 10 else "linear"
+
+
+# -- regret -----------------------------------------------------------------------------------------
+
+
+def regret_figure(data: PageData) -> PageFigure:
+    """Every agent's mean regret over time with its 95 % band, and the theory's bound where there is one."""
+    traces: list[Trace] = []
+    rows: list[Sequence[Any]] = []
+    for agent in data.agents:
+        curve = data.curves[agent.label]
+        times, middle = curve.times.tolist(), curve.middle.tolist()
+        low, high = (end.tolist() for end in curve.interval)
+        if curve.n_runs > 1:
+            traces.append(_band(agent.label, agent.place, times, low, high, len(data.agents)))
+        traces.append(_line(agent.label, agent.place, times, middle))
+        ends = zip(low, high, strict=True) if curve.n_runs > 1 else [(None, None)] * len(times)
+        rows += [
+            (agent.label, t, m, *both) for t, m, both in zip(times, middle, ends, strict=True)
+        ]  # fmt: skip
+    times = next(iter(data.curves.values())).times.tolist()
+    if data.bound is not None:
+        traces.append(_bound_trace(data, times))
+        rows += [
+            ("bound", t, value, None, None)
+            for t, value in zip(times, data.bound.values.tolist(), strict=True)
+        ]
+    return PageFigure(
+        key="regret",
+        title="Regret over time",
+        alt=f"Curves of the mean regret over {times[-1]:,} steps, one for each of {len(data.agents)} agents.",
+        traces=traces,
+        layout=_layout(
+            _axis("step", type=_first_type(times)),
+            _axis(f"regret{_unit(data.units)}", type=_height_type(data.agents)),
+        ),
+        table=Table(("agent", "step", "regret", "low", "high"), rows),
+        switches=("x", "y"),
+        floor=_floor(data.agents),
+        height=440,
+    )
+
+
+def _height_type(agents: Sequence[AgentFacts]) -> str:
+    """Logarithmic where one agent would make a flat line of the others."""
+    ends = sorted(agent.regret for agent in agents if agent.regret > 0)
+    return "log" if ends and ends[-1] > _FAR * ends[len(ends) // 2 if len(ends) > 3 else 0] else "linear"
+
+
+def _bound_trace(data: PageData, times: list[int]) -> Trace:
+    """Left for the reader to switch on where it would flatten all else."""
+    assert data.bound is not None
+    values = data.bound.values.tolist()
+    top = max(agent.regret for agent in data.agents)
+    name = "Theorem 1’s bound"
+    return _line(name, 0, times, values) | {
+        "line": {"color": "@ink", "dash": "dot", "width": 2},
+        "meta": {"label": name, "colour": "@ink", "dash": "dot", "off": values[-1] > 5 * top},
+    }
+
+
+def _floor(agents: Sequence[AgentFacts]) -> float:
+    """Below this a logarithmic axis would show noise around zero."""
+    return 0.01 * min((agent.regret for agent in agents if agent.regret > 0), default=1.0)
+
+
+# -- posterior --------------------------------------------------------------------------------------
+
+_MEASURES = {
+    "weight": ("Belief in the true dynamics", "posterior weight of the truth"),
+    "distance": ("Distance to the true dynamics", "mean distance of a row"),
+}
+
+
+def posterior_figure(data: PageData, measure: Measure, agents: dict[str, Concentration]) -> PageFigure:
+    """How the posterior closes in on the truth: the mean of the runs, and all between the extremes."""
+    places = {agent.label: agent.place for agent in data.agents}
+    traces: list[Trace] = []
+    rows: list[Sequence[Any]] = []
+    for name, found in agents.items():
+        times, columns = found.times.tolist(), [c.tolist() for c in (found.mean, found.low, found.high)]
+        if found.runs > 1:
+            traces.append(_band(name, places[name], times, columns[1], columns[2], len(agents)))
+        traces.append(_line(name, places[name], times, columns[0]))
+        rows += [(name, *row) for row in zip(times, *columns, strict=True)]
+    title, axis = _MEASURES[measure]
+    span = {"range": [-0.03, 1.03]} if measure == "weight" else {"rangemode": "tozero"}
+    lowest = min(float(found.low[found.low > 0].min(initial=1.0)) for found in agents.values())
+    return PageFigure(
+        key=f"posterior-{measure}",
+        title=title,
+        alt=f"Curves of the {axis} over time, for {len(agents)} agents.",
+        traces=traces,
+        layout=_layout(_axis("step", type=_first_type(times)), _axis(axis, type="linear", **span)),
+        table=Table(("agent", "step", "mean", "least", "most"), rows),
+        switches=("x", "y"),
+        floor=max(1e-12, 0.5 * lowest),
+    )
+
+
+# -- episodes ---------------------------------------------------------------------------------------
+
+
+def _dots(name: str, place: int, x: Sequence[Any], y: Sequence[Any], what: str) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": label(name),
+        "legendgroup": label(name),
+        "x": x,
+        "y": y,
+        "marker": {"color": f"{_hue(place)}/0.65", "size": 7, "symbol": _MARKS[place // HUES % len(_MARKS)]},
+        "hovertemplate": f"%{{fullData.name}}<br>from step %{{x:,}}: {what}<extra></extra>",
+        "zorder": _ON_TOP - place,
+        "meta": {"label": name, "colour": _hue(place), "dash": _dash(place)},
+    }
+
+
+def lengths_figure(data: PageData) -> PageFigure:
+    """How long episodes were, over when they began."""
+    places = {agent.label: agent.place for agent in data.agents}
+    traces = [
+        _dots(
+            name, places[name], [e.start for e in some], [e.length for e in some],
+            "an episode of %{y:,} steps",
+        )
+        for name, some in data.episodes.items()
+    ]  # fmt: skip
+    rows = [
+        (e.agent, e.run, e.number, e.start, e.length, e.ended)
+        for some in data.episodes.values()
+        for e in some
+    ]
+    kind = _first_type([data.study.horizon])
+    return PageFigure(
+        key="lengths",
+        title="How long episodes were",
+        alt="Points: the length of each episode over the step at which it began.",
+        traces=traces,
+        layout=_layout(_axis("first step of the episode", type=kind), _axis("length in steps", type=kind)),
+        table=Table(("agent", "run", "episode", "start", "length", "ended"), rows),
+        switches=("x", "y"),
+    )
+
+
+def reasons_figure(data: PageData) -> PageFigure:
+    """Why episodes ended, in shares of each agent's episodes."""
+    reasons = [reason for reason in _REASONS if any(reason in count.reasons for count in data.counts)]
+    names = [count.agent for count in data.counts]
+    spots = list(range(len(names)))
+    traces: list[Trace] = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": reason,
+            "legendgroup": reason,
+            "y": spots,
+            "x": [100.0 * count.reasons.get(reason, 0) / count.episodes for count in data.counts],
+            "customdata": [count.reasons.get(reason, 0) for count in data.counts],
+            "marker": {"color": _REASONS[reason][1], "line": {"width": 1, "color": "@ground"}},
+            "hovertemplate": "%{fullData.name}: %{customdata:,} episodes, %{x:.1f} %<extra></extra>",
+            "meta": {"label": _REASONS[reason][0], "colour": _REASONS[reason][1], "dash": "solid"},
+        }
+        for reason in reasons
+    ]
+    rows = [(c.agent, reason, n, c.episodes) for c in data.counts for reason, n in c.reasons.items()]
+    return PageFigure(
+        key="reasons",
+        title="Why they ended",
+        alt="Bars: for each agent, the shares of its episodes by the reason for which they ended.",
+        traces=traces,
+        layout=_layout(
+            _axis("% of the episodes", range=[0, 100]),
+            {"tickvals": spots, "ticktext": [label(n, 18) for n in names], "autorange": "reversed",
+             "zeroline": False, "showgrid": False},
+            barmode="stack",
+            bargap=0.35,
+        ),
+        table=Table(("agent", "reason", "episodes", "of"), rows),
+        height=max(220, 110 + 38 * len(names)),
+    )  # fmt: skip
+
+
+# In words, and in tints of one hue: these are no agents.
+_REASONS = {
+    "schedule": ("its time was up", "@5"),
+    "pseudo-counts": ("some visits had doubled", "@5/0.7"),
+    "schedule and pseudo-counts": ("both at once", "@5/0.45"),
+    "kernel ruled out": ("its model was ruled out", "@5/0.25"),
+    "goes on": ("still going on at the end", "@soft/0.35"),
+}
+
+
+# -- planning ---------------------------------------------------------------------------------------
+
+
+def work_figure(data: PageData) -> PageFigure:
+    """Counted operations of planning, episode by episode."""
+    places = {agent.label: agent.place for agent in data.agents}
+    traces = [
+        _dots(
+            name, places[name], [e.start for e in some], [e.work or None for e in some],
+            "%{y:.3s} operations",
+        )
+        for name, some in data.episodes.items()
+    ]  # fmt: skip
+    rows = [
+        (e.agent, e.run, e.number, e.start, e.work, e.gap, e.tolerance, e.shortfall, e.status)
+        for some in data.episodes.values()
+        for e in some
+    ]
+    return PageFigure(
+        key="work",
+        title="Planning effort",
+        alt="Points: the operations that each episode’s plan took, over the step at which it began.",
+        traces=traces,
+        layout=_layout(
+            _axis("first step of the episode", type=_first_type([data.study.horizon])),
+            _axis("operations", type="log", exponentformat="SI"),
+        ),
+        table=Table(
+            ("agent", "run", "episode", "start", "work", "gap", "wanted", "shortfall", "status"), rows
+        ),
+        switches=("x", "y"),
+    )
+
+
+def promises_figure(data: PageData) -> PageFigure:
+    """J(θ_k) of the sampled models between its proved bounds, and J of the truth."""
+    places = {agent.label: agent.place for agent in data.agents}
+    low, high = data.average
+    traces: list[Trace] = []
+    for name, some in data.episodes.items():
+        middle = [0.5 * (e.lower + e.upper) for e in some]
+        traces.append(
+            _dots(name, places[name], [e.start for e in some], middle, "between %{customdata}")
+            | {
+                "error_y": {
+                    "type": "data",
+                    "array": [0.5 * (e.upper - e.lower) for e in some],
+                    "color": _hue(places[name]),
+                    "thickness": 1.2,
+                    "width": 2,
+                },
+                "customdata": [f"{e.lower:.5g} and {e.upper:.5g}" for e in some],
+                "meta": {"label": "", "choice": name},
+            }
+        )
+    rows = [
+        (e.agent, e.run, e.number, e.start, e.lower, e.upper) for some in data.episodes.values() for e in some
+    ]
+    kind = data.units.kind
+    lines = [_level(value) for value in dict.fromkeys((low, high))]
+    return PageFigure(
+        key="promises",
+        title="What the plans promised",
+        alt=f"Points with bars: the best average {kind} of each sampled model; dotted: that of the true one.",
+        traces=traces,
+        layout=_layout(
+            _axis("first step of the episode", type=_first_type([data.study.horizon])),
+            _axis(f"average {kind}{_unit(data.units)}"),
+            shapes=lines,
+        ),
+        table=Table(("agent", "run", "episode", "start", "lower", "upper"), rows),
+        switches=("x",),
+        choices=tuple(data.episodes),
+    )
+
+
+def _level(height: float) -> dict[str, Any]:
+    """A dotted line across the figure."""
+    return {
+        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": height, "y1": height,
+        "line": {"color": "@ink", "width": 1.5, "dash": "dot"},
+    }  # fmt: skip
+
+
+# -- decomposition ----------------------------------------------------------------------------------
+
+_TERMS = (
+    ("H K_T: episodes begun", "episodes", 0),
+    ("R₁: sampled averages", "averages", 1),
+    ("R₂: wrong dynamics", "gaps", 2),
+    ("R₃: wrong beliefs", "costs", 3),
+)
+
+
+def decomposition_figure(data: PageData) -> PageFigure:
+    """The paper's four terms, their sum and the regret below it, means over runs."""
+    traces: list[Trace] = []
+    rows: list[Sequence[Any]] = []
+    for agent, terms in data.decompositions.items():
+        times = terms.times.tolist()
+        columns = [getattr(terms, name).mean(axis=0).tolist() for _, name, _ in _TERMS]
+        total, regret = terms.bound.mean(axis=0).tolist(), terms.regret.mean(axis=0).tolist()
+        for (words, _, place), values in zip(_TERMS, columns, strict=True):
+            traces.append(_choice(_line(words, place, times, values), agent))
+        for words, values, dash in (("their sum", total, "dash"), ("regret", regret, "solid")):
+            look = {"line": {"color": "@ink", "dash": dash, "width": 2.5}}
+            meta = {"meta": {"label": words, "colour": "@ink", "dash": dash}}
+            traces.append(_choice(_line(words, 0, times, values) | look | meta, agent))
+        rows += [(agent, *row) for row in zip(times, *columns, total, regret, strict=True)]
+    ends = [float(terms.regret[:, -1].mean()) for terms in data.decompositions.values()]
+    return PageFigure(
+        key="decomposition",
+        title="Where the regret may come from",
+        alt="Curves over time: the four terms of the paper’s decomposition, their sum, and the regret.",
+        traces=traces,
+        layout=_layout(_axis("step", type=_first_type(times)), _axis(f"regret{_unit(data.units)}")),
+        table=Table(("agent", "step", "H K_T", "R_1", "R_2", "R_3", "sum", "regret"), rows),
+        switches=("x", "y"),
+        choices=tuple(data.decompositions),
+        floor=0.01 * min((end for end in ends if end > 0), default=1.0),
+    )
+
+
+def _choice(trace: Trace, agent: str) -> Trace:
+    return trace | {"meta": trace["meta"] | {"choice": agent}}
+
+
+# -- replay -----------------------------------------------------------------------------------------
+
+
+def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
+    """Beliefs as shades over time, with readings and actions below; the hidden path waits to be revealed."""
+    steps = list(range(1, len(found.actions) + 1))
+    shown = found.own_beliefs or found.beliefs
+    traces: list[Trace] = [
+        {
+            "type": "heatmap",
+            "x": steps,
+            "y": list(range(len(names.states))),
+            "z": np.array(shown).T.tolist(),
+            "zmin": 0.0,
+            "zmax": 1.0,
+            "colorscale": [[0.0, "@ground"], [1.0, "@0"]],
+            "showscale": False,
+            "hovertemplate": "step %{x}: believed with %{z:.0%}<extra></extra>",
+            "meta": {"label": ""},
+        },
+        _lane("hidden state", steps, found.states, "y", "@1", names.states)
+        | {"visible": False, "mode": "lines+markers", "line": {"color": "@1", "width": 1.5, "shape": "hv"},
+           "meta": {"label": "", "hidden": True}},
+        _lane("read", steps, found.readings, "y2", "@2", names.observations),
+        _lane("done", steps, found.actions, "y3", "@3", names.actions),
+    ]  # fmt: skip
+    rows = [
+        (
+            t,
+            "" if reading is None else names.observations[reading],
+            names.actions[action],
+            names.states[state],
+            cost,
+            *belief,
+        )
+        for t, reading, action, state, cost, belief in zip(
+            steps, found.readings, found.actions, found.states, found.costs, shown, strict=True
+        )
+    ]
+    columns = (
+        "step",
+        "reading",
+        "action",
+        "hidden state",
+        f"{units.kind} [{units.name}]" if units.name else units.kind,
+        *(f"b({s})" for s in names.states),
+    )
+    tops = _lanes(len(names.states), len(names.observations), len(names.actions))
+    return PageFigure(
+        key="replay",
+        title="One run, step by step",
+        alt="Three lanes over time: the believed probability of each state, the readings, and the actions.",
+        traces=traces,
+        layout={
+            "xaxis": _axis("step", range=[0.5, min(len(steps), _WINDOW) + 0.5], anchor="y3", showgrid=False),
+            "yaxis": _named(names.states, tops[0]),
+            "yaxis2": _named(names.observations, tops[1]),
+            "yaxis3": _named(names.actions, tops[2]),
+            "hovermode": "closest",
+            "showlegend": False,
+            "dragmode": False,
+        },
+        table=Table(columns, rows),
+        height=170 + 20 * min(40, sum(map(len, (names.states, names.observations, names.actions)))),
+        more={
+            "window": _WINDOW,
+            "readings": [None if o is None else names.observations[o] for o in found.readings],
+            "actions": [names.actions[a] for a in found.actions],
+            "states": [names.states[s] for s in found.states],
+            "names": list(names.states),
+            "kind": units.kind,
+            "costs": found.costs,
+            "beliefs": shown,
+            "episodes": found.episodes,
+        },
+    )
+
+
+def _lane(
+    name: str, x: list[int], y: Sequence[int | None], axis: str, colour: str, names: Sequence[str]
+) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": x,
+        "y": y,
+        "yaxis": axis,
+        "customdata": ["" if value is None else label(names[value]) for value in y],
+        "marker": {"color": colour, "size": 6, "symbol": "square"},
+        "hovertemplate": "step %{x}: %{fullData.name} %{customdata}<extra></extra>",
+        "meta": {"label": ""},
+    }
+
+
+def _named(names: Sequence[str], domain: list[float]) -> dict[str, Any]:
+    """An axis of names, the first on top; with room for a mark at both ends."""
+    every = 1 + len(names) // 30
+    spots = list(range(0, len(names), every))
+    return {
+        "tickvals": spots,
+        "ticktext": [label(names[spot], 16) for spot in spots],
+        "range": [len(names) - 0.5, -0.5],
+        "domain": domain,
+        "zeroline": False,
+    }
+
+
+def _lanes(*sizes: int) -> list[list[float]]:
+    """Domains from the top down, as high as they have names."""
+    room = 1.0 - 0.05 * (len(sizes) - 1)
+    found, top = [], 1.0
+    for size in sizes:
+        height = room * size / sum(sizes)
+        found.append([max(0.0, top - height), top])
+        top -= height + 0.05
+    return found
