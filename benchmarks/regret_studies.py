@@ -39,7 +39,7 @@ def told_apart() -> tuple[str, ...]:
     Elsewhere the theory's assumptions on the belief and the kernel can fail, and the paper promises nothing.
     They do fail: an action after which nothing is read teaches nothing, and since costs are not seen either,
     a policy of such actions that is wrongly held to be good is never found out. On machine-repair most runs
-    of 10^5 steps examine the product a few dozen times, and regret grows linearly (`--problem machine-repair`).
+    of 10^5 steps examine the product a few dozen times: regret grows linearly (`--problem machine-repair`).
     """
     found = []
     for entry in catalogue():
