@@ -51,7 +51,7 @@ def test_filters_agree_with_every_path(n_states: int, by_action: bool, first: bo
         assert belief.weights(own) == pytest.approx(weights, abs=1e-13)
         assert pytest.approx(exact.belief, abs=1e-13) == own.belief.T
         before = every_path(setting, kernels, initial, o_1, actions[:t], readings[:t])
-        assert own.counts.sum(axis=0).transpose(2, 0, 1) == pytest.approx(before.visits, abs=1e-13)
+        assert belief.counts(own).sum(axis=0).transpose(2, 0, 1) == pytest.approx(before.visits, abs=1e-13)
         if t < 5:
             o = readings[t]
             assert belief.update(own, actions[t], 3 if o is None else o)
@@ -65,7 +65,7 @@ def test_visits_by_present_state() -> None:
     own = belief.filters(setting, kernels, np.ones(1))
     belief.begin(own, np.full((2, 1), 0.5), np.ones(2))
     belief.update(own, 0, 0)
-    assert pytest.approx(0.5 * kernels[0, 0]) == own.counts[:, 0, :, 0].T
+    assert pytest.approx(0.5 * kernels[0, 0]) == belief.counts(own)[:, 0, :, 0].T
 
 
 def test_impossible_reading_changes_nothing() -> None:
@@ -73,9 +73,11 @@ def test_impossible_reading_changes_nothing() -> None:
     own = belief.filters(setting, np.array([[[[1.0, 0.0], [0.0, 1.0]]]]), np.ones(1))
     assert not belief.begin(own, np.array([[1.0], [0.0]]), np.array([0.0, 1.0]))
     assert belief.begin(own, np.array([[1.0], [0.0]]), np.array([1.0, 0.0]))
-    kept = [own.belief.copy(), own.counts.copy(), belief.weights(own), own.expected.copy()]
+    kept = [own.belief.copy(), belief.counts(own), belief.weights(own), own.expected.copy()]
     assert not belief.update(own, 0, 1)
-    for now, then in zip((own.belief, own.counts, belief.weights(own), own.expected), kept, strict=True):
+    for now, then in zip(
+        (own.belief, belief.counts(own), belief.weights(own), own.expected), kept, strict=True
+    ):
         assert (now == then).all()
 
 

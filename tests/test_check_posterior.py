@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from psrl_pomdp import DirichletPrior, FinitePrior, Setting, check_posterior
+from psrl_pomdp.belief import counts
 
 # Three states, two actions, and a reading that never comes.
 SETTING = Setting([[0.8, 0.2, 0.0], [0.1, 0.9, 0.0], [0.5, 0.5, 0.0]], np.zeros((2, 3)), [0.6, 0.3, 0.1])
@@ -39,7 +40,7 @@ class CountsLate(Wrapped):
 
     @property
     def expected_counts(self) -> Any:
-        return self._own._filters.counts.sum(axis=0) @ self._own.weights
+        return counts(self._own._filters).sum(axis=0) @ self._own.weights
 
 
 class DeafToReadings(Wrapped):

@@ -17,44 +17,55 @@ history: with φ_t(a, s; x) = E[n_t(s, a) 1{s_t = x} | o_1..o_t, a_1..a_{t−1},
 ñ_{t+1} counts steps 1..t and knows the readings up to o_t, not o_{t+1} (the paper's F_{t+}).
 
 Everything here is compiled and works in place on plain arrays with the kernels as their last axis, so that
-one instruction serves several kernels. A lost reading is number O, one past the last: it is equally likely in
-every state, and nothing is learned from it. Log weights are kept with a running product beside them: a
-logarithm is taken only when the product has become small, and weights neither underflow nor lose digits in
-10^7 steps.
+one instruction serves several kernels. What takes the time, φ, is kept in blocks of sixteen kernels, so that
+all the rows that go into a sum lie at distances that the compiler knows. A lost reading is number O, one past
+the last: it is equally likely in every state, and nothing is learned from it. Log weights are kept with a
+running product beside them: a logarithm is taken only when the product has become small, and weights neither
+underflow nor lose digits in 10^7 steps.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from .arrays import Array
 from .model import Setting
 
+LANES = 16  # L: how many kernels are side by side in a block
+_FEW = 8  # states: sums over states and next states are all written out
+# These functions make no arrays. Not to count references to those they are given saves a third of a step.
+BARE: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 _SMALL = 1e-200  # products below this are folded into the logarithms
-_REPEATED = 1 << 18  # numbers that repeated kernels may take: what a cache holds
 
 
 class Filters(NamedTuple):
-    """N kernels, what each believes of the state, and how much each is believed; updated in place."""
+    """N kernels, what each believes of the state, and how much each is believed; updated in place.
 
+    In a block `[.., S·L]` state s of the block's kernel l is number s L + l. The last of the B blocks is
+    filled up with zeros.
+    """
+
+    states: tuple[int, ...]  # as many numbers as states: a length that the compiler knows
     transition: Array  # [A, S, S', N]
     likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a lost reading
     belief: Array  # [S, N]: h_t(s; θ_n); zero everywhere once a reading was impossible under θ_n
-    counts: Array  # [X, A, S, N]: φ_t(a, s; x), by the present state x first
     log_weight: Array  # [N]: log f_t up to a constant and up to `product`
     product: Array  # [N]: of the chances of the readings since the last logarithm
     scale: Array  # [N]: exp(log_weight)
     expected: Array  # [A, S]: ñ_t
-    moves: Array  # [A, S, S', L]: `transition`, repeated for several pairs (a, s) so that loops are long
-    predicted: Array  # [S, N]: scratch, as are all below
-    rows: Array  # [S, L]
-    inverse: Array  # [L]: 1 / P, repeated
-    total: Array  # [A·S·N]
-    chance: Array  # [N]: P of the newest reading, then 1 / P
-    weight: Array  # [N]: f_t
+    moves: Array  # [A, B, S·S'·L]: `transition` in blocks
+    held: Array  # [B, S·L]: `belief` in blocks
+    counts: Array  # [2, B, A·S, X·L]: φ_t(a, s; x) by the present state x, and room for φ_{t+1}
+    turn: npt.NDArray[np.int64]  # [1]: which of the two is φ_t
+    predicted: Array  # [B, S·L]: scratch, as are all below
+    steps: Array  # [B, S·S'·L]: θ(s′ | s, a) η(o | s′) / P
+    shares: Array  # [A·S, L]: zeros
+    chance: Array  # [B·L]: P of the newest reading, then 1 / P
+    weight: Array  # [B·L]: f_t
 
 
 def likelihoods(setting: Setting) -> Array:
@@ -68,34 +79,87 @@ def likelihoods(setting: Setting) -> Array:
 def filters(setting: Setting, kernels: Array, weights: Array) -> Filters:
     """Filters for `kernels[N, A, S, S]`, before the start."""
     n_kernels, n_actions, n_states = kernels.shape[:3]
+    n_blocks, length = -(-n_kernels // LANES), n_states * LANES
     with np.errstate(divide="ignore"):
         log_weight = np.log(weights)
-    pairs = n_actions * n_states
-    repeats = pairs if pairs * kernels.size <= _REPEATED else 1
-    transition = np.ascontiguousarray(kernels.transpose(1, 2, 3, 0))
-    return Filters(
-        transition=transition,
+    own = Filters(
+        states=(0,) * n_states,
+        transition=np.zeros((n_actions, n_states, n_states, n_kernels)),
         likelihood=likelihoods(setting),
         belief=np.zeros((n_states, n_kernels)),
-        counts=np.zeros((n_states, n_actions, n_states, n_kernels)),
         log_weight=log_weight,
         product=(weights > 0.0).astype(np.float64),
         scale=weights.copy(),
         expected=np.zeros((n_actions, n_states)),
-        moves=np.tile(transition, repeats),
-        predicted=np.zeros((n_states, n_kernels)),
-        rows=np.zeros((n_states, repeats * n_kernels)),
-        inverse=np.zeros(repeats * n_kernels),
-        total=np.zeros(pairs * n_kernels),
-        chance=np.zeros(n_kernels),
-        weight=weights.copy(),
+        moves=_room(n_actions, n_blocks, n_states * length),
+        held=_room(n_blocks, length),
+        counts=_room(2, n_blocks, n_actions * n_states, length),
+        turn=np.zeros(1, dtype=np.int64),
+        predicted=_room(n_blocks, length),
+        steps=_room(n_blocks, n_states * length),
+        shares=_room(n_actions * n_states, LANES),
+        chance=_room(n_blocks * LANES),
+        weight=_room(n_blocks * LANES),
     )
+    put_kernels(own, kernels.transpose(1, 2, 3, 0))
+    return own
+
+
+def _room(*shape: int) -> Array:
+    """Zeros that begin with a cache line: a load that straddles two of them takes twice as long."""
+    size = int(np.prod(shape))
+    room = np.zeros(size + 8)
+    begin = -room.ctypes.data // 8 % 8
+    return room[begin : begin + size].reshape(shape)
+
+
+def _in_blocks(values: Array) -> Array:
+    """`[.., N]` as `[B, .., L]`."""
+    *outer, n_kernels = values.shape
+    n_blocks = -(-n_kernels // LANES)
+    wide = np.zeros((*outer, n_blocks * LANES))
+    wide[..., :n_kernels] = values
+    return np.moveaxis(wide.reshape(*outer, n_blocks, LANES), -2, 0)
 
 
 def put_kernels(filters: Filters, transition: Array) -> None:
     """Other kernels `[A, S, S′, N]` in the places of these."""
     filters.transition[...] = transition
-    filters.moves[...] = np.tile(transition, filters.moves.shape[-1] // transition.shape[-1])
+    filters.moves[...] = _in_blocks(transition).swapaxes(0, 1).reshape(filters.moves.shape)
+
+
+def put_beliefs(filters: Filters, belief: Array) -> None:
+    """h_t `[S, N]`."""
+    filters.belief[...] = belief
+    filters.held[...] = _in_blocks(belief).reshape(filters.held.shape)
+
+
+def put_counts(filters: Filters, counts: Array) -> None:
+    """φ_t `[X, A, S, N]`, by the present state first."""
+    present = filters.counts[filters.turn[0]]
+    present[...] = _in_blocks(counts.transpose(1, 2, 0, 3)).reshape(present.shape)
+
+
+def counts(filters: Filters) -> Array:
+    """φ_t(a, s; x), `[X, A, S, N]`."""
+    n_actions, n_states, _, n_kernels = filters.transition.shape
+    blocks = filters.counts[filters.turn[0]].reshape(-1, n_actions, n_states, n_states, LANES)
+    wide = blocks.transpose(3, 1, 2, 0, 4).reshape(n_states, n_actions, n_states, -1)
+    return np.asarray(wide[..., :n_kernels].copy())
+
+
+def saved(filters: Filters) -> dict[str, Array]:
+    """What changes with time."""
+    names = ("belief", "log_weight", "product", "scale", "expected")
+    return {"counts": counts(filters), **{name: getattr(filters, name).copy() for name in names}}
+
+
+def resume(filters: Filters, given: dict[str, Array]) -> None:
+    """Go on from what was `saved`."""
+    put_counts(filters, given["counts"])
+    put_beliefs(filters, given["belief"])
+    for name in ("log_weight", "product", "scale", "expected"):
+        getattr(filters, name)[...] = given[name]
 
 
 def first_likelihood(setting: Setting, reading: int | None) -> Array:
@@ -105,47 +169,112 @@ def first_likelihood(setting: Setting, reading: int | None) -> Array:
     return np.ascontiguousarray(setting.first_observation[:, reading])
 
 
-@njit(cache=True, nogil=True)
-def predict(transition, belief, predicted):
-    """p(s′) = Σ_s θ(s′ | s, a) h(s): from `belief[S, N]` by `transition[S, S′, N]` to `predicted[S′, N]`."""
-    n_states, n_kernels = belief.shape
-    for t in range(n_states):
-        for n in range(n_kernels):
-            predicted[t, n] = transition[0, t, n] * belief[0, n]
-        for s in range(1, n_states):
-            for n in range(n_kernels):
-                predicted[t, n] += transition[s, t, n] * belief[s, n]
+@njit(inline="always")
+def into(states, step, before, t, n):
+    """Σ_s before(s) step(s, t) in lane n of a block."""
+    mass = before[n] * step[t * LANES + n]
+    for s in range(1, len(states)):
+        mass += before[s * LANES + n] * step[(s * len(states) + t) * LANES + n]
+    return mass
 
 
-@njit(cache=True, nogil=True)
-def condition(predicted, likelihood, chance):
-    """Bayes' rule up to its constant: p(s′) becomes η(o | s′) p(s′); `chance[N]` is their sum P."""
-    n_states, n_kernels = predicted.shape
-    for n in range(n_kernels):
-        chance[n] = 0.0
-    for t in range(n_states):
-        for n in range(n_kernels):
-            predicted[t, n] *= likelihood[t]
-            chance[n] += predicted[t, n]
+@njit(**BARE, error_model="numpy", fastmath={"contract"})
+def predict(states, moves, held, likelihood, predicted, chance):
+    """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
+    for b in range(len(held)):
+        move, now, then = moves[b], held[b], predicted[b]
+        for n in range(LANES):
+            total = 0.0
+            for t in range(len(states)):
+                joint = into(states, move, now, t, n) * likelihood[t]
+                then[t * LANES + n] = joint
+                total += joint
+            chance[b * LANES + n] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE, error_model="numpy", fastmath={"contract"})
+def condition(states, moves, likelihood, inverse, steps):
+    """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
+    n_states = len(states)
+    for b in range(len(steps)):
+        move, step = moves[b], steps[b]
+        for n in range(LANES):
+            for t in range(n_states):
+                factor = likelihood[t] * inverse[b * LANES + n]
+                for s in range(n_states):
+                    k = (s * n_states + t) * LANES + n
+                    step[k] = move[k] * factor
+
+
+@njit(**BARE, error_model="numpy", fastmath={"contract"})
+def count(states, steps, old, new, weight, shares):
+    """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
+
+    Which sums are written out in one loop over lanes decides the speed. With many states they are too long
+    for the compiler, and next states take turns.
+    """
+    n_states, lanes = len(states), shares.shape[1]
+    for b in range(len(old)):
+        step = steps[b]
+        for pair in range(len(shares)):
+            before, after, share = old[b, pair], new[b, pair], shares[pair]
+            for n in range(LANES):
+                total = before[n]
+                for x in range(1, n_states):
+                    total += before[x * LANES + n]
+                share[n] += weight[b * LANES + n] * total
+                if n_states <= _FEW:
+                    for t in range(n_states):
+                        after[t * LANES + n] = into(states, step, before, t, n)
+            if n_states > _FEW:
+                for t in range(n_states):
+                    for n in range(lanes):
+                        after[t * LANES + n] = into(states, step, before, t, n)
+
+
+@njit(**BARE, error_model="numpy")
 def invert(chance):
     """P becomes 1 / P, and 0 where the reading is impossible under the kernel."""
     for n in range(len(chance)):
         chance[n] = 1.0 / chance[n] if chance[n] > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
-def normalise(predicted, inverse, belief):
-    """h(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
+@njit(**BARE)
+def normalise(predicted, inverse, held, belief):
+    """h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
     n_states, n_kernels = belief.shape
-    for t in range(n_states):
-        for n in range(n_kernels):
-            belief[t, n] = predicted[t, n] * inverse[n]
+    for b in range(len(held)):
+        lanes = min(LANES, n_kernels - b * LANES)
+        for s in range(n_states):
+            for n in range(lanes):
+                h = predicted[b, s * LANES + n] * inverse[b * LANES + n]
+                held[b, s * LANES + n] = h
+                belief[s, b * LANES + n] = h
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
+def visit(counts, held, first):
+    """The present step in φ: φ_t(a_t, s; s) + h_t(s), where the pair (a_t, 0) has number `first`."""
+    for b in range(len(held)):
+        for s in range(held.shape[1] // LANES):
+            for n in range(s * LANES, (s + 1) * LANES):
+                counts[b, first + s, n] += held[b, n]
+
+
+@njit(**BARE, fastmath={"reassoc"})
+def expect(shares, expected):
+    """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again."""
+    n_actions, n_states = expected.shape
+    for a in range(n_actions):
+        for s in range(n_states):
+            share, number = shares[a * n_states + s], 0.0
+            for n in range(LANES):
+                number += share[n]
+                share[n] = 0.0
+            expected[a, s] = number
+
+
+@njit(**BARE)
 def fold(log_weight, product, scale):
     """Move the running products into the log weights, of which the largest becomes 0."""
     largest = -np.inf
@@ -161,7 +290,7 @@ def fold(log_weight, product, scale):
         scale[n] = np.exp(log_weight[n])
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def possible(product, chance):
     """Whether some kernel that still has weight gives the reading a chance."""
     found = False
@@ -170,122 +299,76 @@ def possible(product, chance):
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def reweigh(log_weight, product, scale, chance):
     """f_{t+1}(θ) ∝ P f_t(θ); a kernel that gave the reading no chance never comes back."""
+    small = False
     for n in range(len(product)):
-        if product[n] * chance[n] < _SMALL and product[n] > 0.0 and chance[n] > 0.0:
-            fold(log_weight, product, scale)
-            break
+        small |= product[n] * chance[n] < _SMALL and product[n] > 0.0 and chance[n] > 0.0
+    if small:
+        fold(log_weight, product, scale)
     for n in range(len(product)):
         product[n] *= chance[n]
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE, error_model="numpy", fastmath={"reassoc", "contract"})
 def linear_weights(product, scale, weight):
     """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f²."""
     total, squares = 0.0, 0.0
     for n in range(len(product)):
         weight[n] = product[n] * scale[n]
         total += weight[n]
+    inverse = 1.0 / total
     for n in range(len(product)):
-        weight[n] /= total
+        weight[n] *= inverse
         squares += weight[n] * weight[n]
     return 1.0 / squares
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def expect(counts, weight, expected, total):
-    """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), where φ holds the present step; `total` is scratch."""
-    n_states, n_actions, _, n_kernels = counts.shape
-    flat = counts.reshape(n_states, n_actions * n_states * n_kernels)
-    total[:] = flat[0]
-    for x in range(1, n_states):
-        part = flat[x]
-        for i in range(len(total)):
-            total[i] += part[i]
-    for a in range(n_actions):
-        for s in range(n_states):
-            number, first = 0.0, (a * n_states + s) * n_kernels
-            for n in range(n_kernels):
-                number += weight[n] * total[first + n]
-            expected[a, s] = number
-
-
-@njit(cache=True, nogil=True)
-def visit(counts, belief, action):
-    """The present step in φ: φ_t(a_t, s; s) + h_t(s)."""
-    for s in range(belief.shape[0]):
-        for n in range(belief.shape[1]):
-            counts[s, action, s, n] += belief[s, n]
-
-
-@njit(cache=True, nogil=True)
-def count(moves, likelihood, counts, inverse, rows):
-    """φ_{t+1} from φ_t with the present step, in place.
-
-    `moves[S, S′, L]` and `inverse[L]`, 1 / P, are repeated for L / N pairs (a, s) at a time: one long loop
-    takes a fraction of the time of many short ones. `rows[S, L]` is scratch.
-    """
-    n_states, length = rows.shape
-    flat = counts.reshape(n_states, counts.size // n_states)
-    for first in range(0, flat.shape[1], length):
-        for t in range(n_states):
-            row, move, old = rows[t], moves[0, t], flat[0, first : first + length]
-            for i in range(length):
-                row[i] = move[i] * old[i]
-            for x in range(1, n_states):
-                move, old = moves[x, t], flat[x, first : first + length]
-                for i in range(length):
-                    row[i] += move[i] * old[i]
-        for t in range(n_states):
-            row, new = rows[t], flat[t, first : first + length]
-            for i in range(length):
-                new[i] = row[i] * (likelihood[t] * inverse[i])
-
-
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def begin(filters, initial, likelihood):
     """h_1 and f_1 from h and the first reading; False, and nothing changed, where it is impossible.
 
     `initial[S, N]` is h(s; θ_n), `likelihood[S]` is η(o_1 | s).
     """
     predicted, chance = filters.predicted, filters.chance
-    for s in range(len(initial)):
-        for n in range(len(chance)):
-            predicted[s, n] = initial[s, n]
-    condition(predicted, likelihood, chance)
+    for n in range(initial.shape[1]):
+        chance[n] = 0.0
+        for s in range(len(initial)):
+            joint = initial[s, n] * likelihood[s]
+            predicted[n // LANES, s * LANES + n % LANES] = joint
+            chance[n] += joint
     if not possible(filters.product, chance):
         return False
     reweigh(filters.log_weight, filters.product, filters.scale, chance)
     invert(chance)
-    normalise(predicted, chance, filters.belief)
+    normalise(predicted, chance, filters.held, filters.belief)
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def update(filters, action, reading):
     """f, h, φ and ñ at t + 1 from a_t and o_{t+1}; False, and nothing changed, where it is impossible."""
-    transition, likelihood = filters.transition[action], filters.likelihood[action, reading]
-    belief, predicted, chance = filters.belief, filters.predicted, filters.chance
-    predict(transition, belief, predicted)
-    condition(predicted, likelihood, chance)
+    states = filters.states
+    moves, likelihood = filters.moves[action], filters.likelihood[action, reading]
+    chance, turn = filters.chance, filters.turn[0]
+    predict(states, moves, filters.held, likelihood, filters.predicted, chance)
     if not possible(filters.product, chance):
         return False
-    weight = filters.weight
-    linear_weights(filters.product, filters.scale, weight)
-    visit(filters.counts, belief, action)
-    expect(filters.counts, weight, filters.expected, filters.total)
+    old, new = filters.counts[turn], filters.counts[1 - turn]
+    linear_weights(filters.product, filters.scale, filters.weight)
     reweigh(filters.log_weight, filters.product, filters.scale, chance)
+    visit(old, filters.held, action * len(states))
     invert(chance)
-    for first in range(0, len(filters.inverse), len(chance)):
-        filters.inverse[first : first + len(chance)] = chance
-    count(filters.moves[action], likelihood, filters.counts, filters.inverse, filters.rows)
-    normalise(predicted, chance, belief)
+    condition(states, moves, likelihood, chance, filters.steps)
+    count(states, filters.steps, old, new, filters.weight, filters.shares)
+    expect(filters.shares, filters.expected)
+    normalise(filters.predicted, chance, filters.held, filters.belief)
+    filters.turn[0] = 1 - turn
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def update_many(filters, actions, readings):
     """`update` for each step in turn; how many were taken, fewer than all before an impossible reading."""
     for i in range(len(actions)):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from numba import njit
 
 from .arrays import Array
-from .belief import update
+from .belief import BARE, update
 from .posterior.ensemble import follow, reach, refresh_due
 
 Index = npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ class World(NamedTuple):
     after: Array  # [S]: scratch
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def choose(policy, belief):
     """a_t = π_k(h_t(·; θ_k)); `belief[S, 1]`."""
     if policy.node[0] >= 0:
@@ -69,7 +69,7 @@ def choose(policy, belief):
     return policy.actions[best_vector(policy.vectors, belief[:, 0])]
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def best_vector(vectors, belief):
     """The n that attains min α_n·b, the first of equals."""
     best, least = 0, np.inf
@@ -82,7 +82,7 @@ def best_vector(vectors, belief):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def value(vectors, belief):
     """min α_n·b."""
     n = best_vector(vectors, belief)
@@ -92,7 +92,7 @@ def value(vectors, belief):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def take_in(policy, used, episode, expected, likelihood, action, reading):
     """h_{t+1}(·; θ_k), m̃_{t+1}, and why the episode is over, if it is: in `episode.clock[3]`."""
     clock, pseudo = episode.clock, episode.pseudo
@@ -115,17 +115,18 @@ def take_in(policy, used, episode, expected, likelihood, action, reading):
     clock[3] = over
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def raise_counts(pseudo, expected, t):
     """m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉), with what rounding adds to a whole number taken off first."""
     for a in range(pseudo.shape[0]):
         for s in range(pseudo.shape[1]):
             number = expected[a, s]
-            ceiling = int(np.ceil(number - 1e-11 * max(1.0, number)))
-            pseudo[a, s] = max(pseudo[a, s], min(ceiling, t))
+            if number > pseudo[a, s]:  # seldom: it is the last step's maximum
+                ceiling = int(np.ceil(number - 1e-11 * max(1.0, number)))
+                pseudo[a, s] = max(pseudo[a, s], min(ceiling, t))
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def doubled(pseudo, pseudo_start):
     """Whether m̃_t(s, a) > 2 m̃_{t_k}(s, a) for some (s, a)."""
     found = False
@@ -135,7 +136,7 @@ def doubled(pseudo, pseudo_start):
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def drawn(probabilities, uniform):
     """The outcome that a number between 0 and 1 picks."""
     passed = 0.0
@@ -149,7 +150,7 @@ def drawn(probabilities, uniform):
     return last
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE, error_model="numpy")
 def answer(world, action, used, uniforms):
     """What the world does after an action: the cost, the next state and reading, h(·; θ*), and the sums."""
     transition, belief, sums = world.transition[action], world.belief, world.sums
@@ -171,22 +172,24 @@ def answer(world, action, used, uniforms):
     reading = drawn(world.sensor[action, state], uniforms[1])
     world.present[0], world.present[1] = state, reading
     filtered(transition, world.sensor[action], belief, reading, world.after)
-    total = world.after.sum()
+    total = 0.0
+    for s in range(n_states):
+        total += world.after[s]
     for s in range(n_states):
         belief[s] = world.after[s] / total
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def filtered(transition, sensor, belief, reading, after):
     """b M[a, o]: P(o | b, a) τ(b, a, o)."""
     for t in range(len(after)):
-        after[t] = 0.0
+        mass = 0.0
         for s in range(len(belief)):
-            after[t] += belief[s] * transition[s, t]
-        after[t] *= sensor[t, reading]
+            mass += belief[s] * transition[s, t]
+        after[t] = mass * sensor[t, reading]
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def expected_value(vectors, transition, sensor, belief, after):
     """E[v(b′)] = Σ_o min_n α_n·(b M[a, o])."""
     total = 0.0
@@ -196,7 +199,7 @@ def expected_value(vectors, transition, sensor, belief, after):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def play(
     world, uniforms, filters, possible, least_size, used, policy, episode, flags, actions, readings, begin
 ):
@@ -219,7 +222,8 @@ def play(
             flags[2] += 1
             take_in(policy, used, episode, filters.expected, filters.likelihood, action, reading)
             if least_size > 0.0:
-                possible.now[:] = possible.then
+                for s in range(len(possible.now)):
+                    possible.now[s] = possible.then[s]
                 if refresh_due(filters, least_size):
                     return done, REFRESH
             if episode.clock[3] != GOES_ON:

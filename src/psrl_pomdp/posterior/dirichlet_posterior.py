@@ -46,7 +46,6 @@ from .refresh import Tuning, beliefs_and_visits, refresh
 from .rows import expand, free_rows
 from .space import Space
 
-_SAVED = ("belief", "counts", "log_weight", "product", "scale", "expected")
 _TUNED = ("refreshes", "correlation", "step", "length", "hmc_moves", "sweeps")
 
 
@@ -190,8 +189,9 @@ class DirichletPosterior:
         )
         kernels, own = expand(self._rows, self._log_rows), self._filters
         filtering.put_kernels(own, kernels)
-        own.belief[...], visits = beliefs_and_visits(kernels, self._past, self._space)
-        own.counts[...] = visits.transpose(2, 0, 1, 3)
+        belief, visits = beliefs_and_visits(kernels, self._past, self._space)
+        filtering.put_beliefs(own, belief)
+        filtering.put_counts(own, visits.transpose(2, 0, 1, 3))
         own.log_weight[:] = 0.0
         own.product[:] = 1.0
         own.scale[:] = 1.0
@@ -230,8 +230,7 @@ class DirichletPosterior:
 
     def state(self) -> State:
         """All that `DirichletPrior.restore` needs, but for the generator's own state."""
-        saved: State = {name: getattr(self._filters, name).copy() for name in _SAVED}
-        saved |= {f"tuning_{name}": getattr(self.tuning, name) for name in _TUNED}
+        tuned = {f"tuning_{name}": getattr(self.tuning, name) for name in _TUNED}
         return {
             "prior": self.prior.fingerprint,
             "time": self.time,
@@ -243,7 +242,8 @@ class DirichletPosterior:
             "used_kernel": self._used.transition.copy(),
             "used_belief": self._used.belief.copy(),
             "tuning_counts": self.tuning.counts.copy(),
-            **saved,
+            **tuned,
+            **filtering.saved(self._filters),
         }
 
     @classmethod
@@ -258,9 +258,8 @@ class DirichletPosterior:
         own.time = int(restored(state, "time", scalar))
         own._log_rows = restored(state, "log_rows", own._log_rows)
         filtering.put_kernels(own._filters, expand(own._rows, own._log_rows))
-        for name in _SAVED:
-            array = getattr(own._filters, name)
-            array[...] = restored(state, name, array)
+        like = filtering.saved(own._filters)
+        filtering.resume(own._filters, {name: restored(state, name, array) for name, array in like.items()})
         steps = np.zeros(max(own.time - 1, 0), dtype=own._past.codes.dtype)
         start = np.zeros(prior.setting.n_states if own.time else 0)
         own._past.resume(restored(state, "history_start", start), restored(state, "history", steps))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numba import njit
 
 from ..arrays import Array
-from ..belief import condition, invert, linear_weights, normalise, predict, update
+from ..belief import BARE, linear_weights, update
 
 _SURPRISE = 1e-20
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
@@ -41,7 +41,7 @@ class Possible(NamedTuple):
 NOTHING_POSSIBLE = Possible(np.zeros((0, 0, 0), bool), np.zeros(0, bool), np.zeros(0, bool))
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def reach(possible, likelihood, action):
     """`possible.then`: states that can follow and can give the reading; whether there is one."""
     n_states = len(possible.now)
@@ -55,26 +55,34 @@ def reach(possible, likelihood, action):
     return some
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE, error_model="numpy")
 def follow(used, likelihood, action):
-    """The belief of the kernel in use, one step on."""
-    predict(used.transition[action], used.belief, used.predicted)
-    condition(used.predicted, likelihood, used.chance)
-    invert(used.chance)
-    normalise(used.predicted, used.chance, used.belief)
+    """The belief of the kernel in use, one step on; `chance` is 1 / P, or 0 for an impossible reading."""
+    transition, belief, predicted = used.transition, used.belief, used.predicted
+    total = 0.0
+    for t in range(len(belief)):
+        mass = 0.0
+        for s in range(len(belief)):
+            mass += transition[action, s, t, 0] * belief[s, 0]
+        predicted[t, 0] = mass * likelihood[t]
+        total += predicted[t, 0]
+    inverse = 1.0 / total if total > 0.0 else 0.0
+    for t in range(len(belief)):
+        belief[t, 0] = predicted[t, 0] * inverse
+    used.chance[0] = inverse
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def surprised(inverse):
     """Whether no kernel had expected the reading at all: weights alone cannot say so, they may stay equal."""
-    largest = 0.0
+    least = np.inf
     for n in range(len(inverse)):
         if inverse[n] > 0.0:
-            largest = max(largest, 1.0 / inverse[n])
-    return largest < _SURPRISE
+            least = min(least, inverse[n])
+    return least > 1.0 / _SURPRISE
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def refresh_due(filters, least_size):
     """Whether, after an update, fewer than `least_size` kernels count, or none had expected the reading.
 
@@ -84,7 +92,7 @@ def refresh_due(filters, least_size):
     return size < least_size or (least_size > 0.0 and surprised(filters.chance))
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def advance(filters, used, possible, codes, begin, end, least_size):
     """Take the steps from `begin` on, up to `end` or to the first after which a refresh is due.
 

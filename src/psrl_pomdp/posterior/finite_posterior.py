@@ -34,8 +34,6 @@ from .protocol import (
     step_numbers,
 )
 
-_SAVED = ("belief", "counts", "log_weight", "product", "scale", "expected")
-
 
 class FinitePosterior:
     """f_t over the kernels of a `FinitePrior`, with h_t for each of them and ñ_t.
@@ -150,16 +148,13 @@ class FinitePosterior:
 
     def state(self) -> State:
         """All that `FinitePrior.restore` needs, as numbers, arrays and a text."""
-        own = self._filters
-        saved: State = {name: getattr(own, name).copy() for name in _SAVED}
-        return {"prior": self.prior.fingerprint, "time": self.time, **saved}
+        return {"prior": self.prior.fingerprint, "time": self.time, **filtering.saved(self._filters)}
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
         """Go on from a saved state, to the last bit as the posterior that saved it."""
         same_prior(state, self.prior.fingerprint)
-        for name in _SAVED:
-            array = getattr(self._filters, name)
-            array[...] = restored(state, name, array)
+        like = filtering.saved(self._filters)
+        filtering.resume(self._filters, {name: restored(state, name, array) for name, array in like.items()})
         self.time = int(restored(state, "time", np.zeros(())))
         return self
 
