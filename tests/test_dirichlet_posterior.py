@@ -84,7 +84,7 @@ def test_a_refresh_finds_beliefs_and_visits_of_new_kernels(sharpness: float, sti
     steps = [past.step(i) for i in range(past.length)]
     belief.update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
     assert posterior._filters.belief == pytest.approx(again.belief, abs=1e-9)
-    assert posterior._filters.counts == pytest.approx(again.counts, abs=1e-7)
+    assert belief.counts(posterior._filters) == pytest.approx(belief.counts(again), abs=1e-7)
 
 
 def test_expected_transitions_and_their_likelihood_by_enumeration() -> None:
@@ -341,6 +341,17 @@ def test_calibrated_end_to_end(case: str) -> None:
     prior, length = CASES[case]
     z = sampling_identity(prior, prior.posterior, 300, length, np.random.default_rng(10), draws=16)
     assert np.abs(z).max() < 4.8, z
+
+
+def test_moves_are_chosen_by_how_soon_sweeps_forget() -> None:
+    """A sharp sensor: a second sweep in each refresh, no HMC. A blurred one: one sweep, then HMC.
+
+    End-to-end calibration cannot tell: over short lives a blurred sensor hardly asks for a refresh."""
+    sharp, blurred = lived(dense(0.9), 300, 1).tuning, lived(dense(0.1), 1500, 1).tuning
+    assert sharp.refreshes > 10
+    assert (sharp.sweeps, sharp.hmc_moves) == (2 * sharp.refreshes, 0)
+    assert blurred.refreshes > 1
+    assert (blurred.sweeps, blurred.hmc_moves) == (blurred.refreshes, blurred.refreshes)
 
 
 def test_what_the_prior_fixes_stays_fixed() -> None:
