@@ -24,7 +24,7 @@ from psrl_pomdp.calibration import functionals, replay, sampling_identity, simul
 from psrl_pomdp.posterior import hmc
 from psrl_pomdp.posterior.dirichlet import log_dirichlet
 from psrl_pomdp.posterior.paths import expected_transitions, sample_paths, tabulate
-from psrl_pomdp.posterior.refresh import Tuning, gibbs, hamiltonian
+from psrl_pomdp.posterior.refresh import Tuning, beliefs_and_visits, gibbs, hamiltonian
 from psrl_pomdp.posterior.rows import Rows, expand
 from psrl_pomdp.posterior.space import flat
 
@@ -85,6 +85,23 @@ def test_a_refresh_finds_beliefs_and_visits_of_new_kernels(sharpness: float, sti
     belief.update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
     assert posterior._filters.belief == pytest.approx(again.belief, abs=1e-9)
     assert belief.counts(posterior._filters) == pytest.approx(belief.counts(again), abs=1e-7)
+
+
+def test_visits_of_chains_that_forget_slowly() -> None:
+    """As above, for kernels that no move has changed: after 512 steps they still know 1e-3 of the past."""
+    prior = dense(0.1)
+    posterior = lived(prior, 900, 1)
+    past, size = posterior._past, posterior.size
+    leave = np.geomspace(0.01, 0.05, size)
+    stay = np.eye(3)[None, :, :, None]
+    kernels = np.repeat((1 - leave) * stay + 0.5 * leave * (1 - stay), 2, axis=0)
+    found, visits = beliefs_and_visits(kernels, past, posterior._space)
+    again = belief.filters(prior.setting, kernels.transpose(3, 0, 1, 2), np.ones(size))
+    belief.begin(again, np.repeat(past.start[:, None], size, axis=1), np.ones(3))
+    steps = [past.step(i) for i in range(past.length)]
+    belief.update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
+    assert found == pytest.approx(again.belief, abs=1e-9)
+    assert visits.transpose(2, 0, 1, 3) == pytest.approx(belief.counts(again), abs=1e-7)
 
 
 def test_expected_transitions_and_their_likelihood_by_enumeration() -> None:
