@@ -487,6 +487,10 @@ def test_paper_is_white(tiger: Store, tmp_path: Path, browser: Browser) -> None:
     write_page(tiger, path, steps=0)
     browser.events.clear()
     shown = browser.open(path, dark=True)
+    shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert shown.evaluate("document.documentElement.dataset.theme") == "light"
+    widths = shown.evaluate("[...document.querySelectorAll('.plot')].map((plot) => plot._fullLayout.width)")
+    assert set(widths) == {300, 660}  # what a sheet has room for, in every figure
     printed = shown.call("Page.printToPDF", printBackground=True)["data"]
     assert len(printed) > 50_000
     assert shown.evaluate("document.documentElement.dataset.theme") == "dark"  # and the screen is as it was

@@ -320,11 +320,7 @@ class PageData:
     @cached_property
     def counts(self) -> list[EpisodeCounts]:
         """Over all runs."""
-        return [
-            _counted(agent.label, results)
-            for agent in self.agents
-            if any((results := self.store.of(agent.label))[i]["episodes"]["start"] for i in range(agent.runs))
-        ]
+        return [_counted(label, self.store.of(label)) for label in self.episodes]
 
     @cached_property
     def average(self) -> tuple[float, float]:

@@ -72,7 +72,8 @@ def _ahead(data: PageData, leader: AgentFacts, learners: Sequence[AgentFacts]) -
     if len(learners) == 1:
         first = f"Over {steps}, {leader.label} did worse than the best possible policy by {amount}"
         return f"{first}." if leader.interval else f"{first}; one run says nothing of how sure that is."
-    alike = "" if len({agent.told for agent in learners}) == 1 else " (who were not all told the same)"
+    told = {agent.told for agent in learners if agent.told != "nothing"}
+    alike = "" if len(told) <= 1 else " (who were not all told the same)"
     first = f"After {steps}, {leader.label} has the least regret of the learners{alike}, {amount}"
     pairs = _pairs_of(data.comparison["pairs"], leader, learners)
     if not pairs:

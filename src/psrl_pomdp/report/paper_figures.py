@@ -131,7 +131,7 @@ def planning_figure(data: PageData) -> Figure:
     figure, (left, right) = _panels(2, data)
     for agent, some in data.episodes.items():
         look = _look(data, agent)
-        _dots(left, [e.start for e in some], [max(1.0, e.work) for e in some], look)
+        _dots(left, [e.start for e in some], [e.work or np.nan for e in some], look)
         _dots(right, [e.start for e in some], [max(1e-16, e.gap) for e in some], look)
         wanted = sorted({(e.start, e.tolerance) for e in some})
         right.plot(*zip(*wanted, strict=True), color=look["color"], linewidth=0.8, alpha=0.7)

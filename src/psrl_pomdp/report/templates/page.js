@@ -38,8 +38,16 @@
     setTheme(next);
   });
   wanted.addEventListener("change", () => setTheme(present()));
-  addEventListener("beforeprint", () => setTheme("light")); // paper is white
-  addEventListener("afterprint", () => setTheme(present()));
+  let printing = false; // paper is white, and as narrow as it is
+  addEventListener("beforeprint", () => {
+    printing = true;
+    for (const figure of figures) figure.seen = true;
+    setTheme("light");
+  });
+  addEventListener("afterprint", () => {
+    printing = false;
+    setTheme(present());
+  });
 
   /** Colours by their words: "@3", "@3/0.2", "@ink". */
   function painted(value, style) {
@@ -90,6 +98,7 @@
       hoverlabel: { bgcolor: style.getPropertyValue("--ground").trim(), font },
       ...(figure.cursor ? { shapes: [cursorAt(figure.cursor, style)] } : {}),
     });
+    if (printing) Object.assign(layout, { autosize: false, width: figure.card.closest(".pair") ? 300 : 660 });
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis/.test(key))) {
       const axis = layout[name];
       axis.gridcolor ??= style.getPropertyValue("--grid").trim();
@@ -257,11 +266,12 @@
     }
 
     function go(step) {
-      const at = Math.min(last, Math.max(1, step)), first = Math.floor((at - 1) / spec.window) * spec.window;
+      const wide = figure.plot.clientWidth < 500 ? spec.window / 2 : spec.window;
+      const at = Math.min(last, Math.max(1, step)), first = Math.floor((at - 1) / wide) * wide;
       slider.value = at;
       slider.setAttribute("aria-valuetext", `step ${at} of ${last}`);
       figure.cursor = at;
-      figure.window = [first + 0.5, Math.max(first + Math.min(spec.window, last), 1) + 0.5];
+      figure.window = [first + 0.5, first + Math.min(wide, last) + 0.5];
       tell(at);
       if (window.Plotly && figure.plot.layout) {
         Plotly.relayout(figure.plot, { shapes: [cursorAt(at, getComputedStyle(root))], "xaxis.range": figure.window });
@@ -320,7 +330,6 @@
       }
     }, { rootMargin: "600px" });
     for (const { card } of figures) near.observe(card);
-    addEventListener("beforeprint", () => figures.forEach((figure) => { figure.seen = true; draw(figure); }));
   }
 
   document.querySelectorAll("[data-figure]").forEach(setUp);
