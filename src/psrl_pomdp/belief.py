@@ -31,14 +31,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+from numba.core.cpu import CPUTargetOptions
 
 from .arrays import Array
 from .model import Setting
 
 LANES = 16  # L: how many kernels are side by side in a block
 _FEW = 8  # states: sums over states and next states are all written out
-# These functions make no arrays. Not to count references to those they are given saves a third of a step.
-BARE: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+# These functions make no arrays. Not to count references to those they are given saves a quarter of a step; the
+# option is numba's own affair, so that a numba without it only costs that.
+BARE: dict[str, Any] = {"cache": True, "nogil": True}
+if hasattr(CPUTargetOptions, "_nrt"):
+    BARE["_nrt"] = False
 _SMALL = 1e-200  # products below this are folded into the logarithms
 
 

@@ -144,10 +144,9 @@ def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:
 def _gathered(
     radius: float, rows: list[tuple[Array, Array, float]], horizon: int, best: Plan, model: POMDP
 ) -> Doubt:
+    knows, learns, others = zip(*rows, strict=True)
     curves = [
-        curve_from_sums(
-            [horizon], [row[i] for row in rows], best.lower_cost, best.upper_cost, units=model.setting.units
-        )
-        for i in (0, 1)
+        curve_from_sums([horizon], sums, best.lower_cost, best.upper_cost, units=model.setting.units)
+        for sums in (knows, learns)
     ]
-    return Doubt(radius, curves[0], curves[1], float(np.mean([row[2] for row in rows])))
+    return Doubt(radius, curves[0], curves[1], float(np.mean(others)))
