@@ -38,8 +38,8 @@ from .model import Setting
 
 LANES = 16  # L: how many kernels are side by side in a block
 _FEW = 8  # states: sums over states and next states are all written out
-# These functions make no arrays. Not to count references to those they are given saves a quarter of a step; the
-# option is numba's own affair, so that a numba without it only costs that.
+# These functions make no arrays. Not to count references to those they are given saves a quarter of a step;
+# the option is numba's own affair, and a numba without it only costs that.
 BARE: dict[str, Any] = {"cache": True, "nogil": True}
 if hasattr(CPUTargetOptions, "_nrt"):
     BARE["_nrt"] = False
