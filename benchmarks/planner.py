@@ -3,22 +3,30 @@
     python benchmarks/planner.py                     random models and hard classes
     python benchmarks/planner.py --files FOLDER      the public model files in a folder, too
     python benchmarks/planner.py --peer PEER.py      beside another solver in the same run
+    python benchmarks/planner.py --hard --peer DIR   only the hard classes, beside the planner studies in DIR
     python benchmarks/planner.py --seconds 60        as long as the hard classes may take each
     python benchmarks/planner.py --warm              only what planning from an earlier plan saves
 
 A peer is a Python file with `solve(transition, observation, cost, initial, tolerance, seconds)` that returns
-(lower, upper), with arrays as in this package: [A, S, S], [A, S, O], [A, S] in [0, 1], [S]. Times are in
-seconds and in units of the fixed computation (ten products of 600 x 600 matrices), which tells how fast the
-machine was at that moment.
+(lower, upper), with arrays as in this package: [A, S, S], [A, S, O], [A, S] in [0, 1], [S]; or a folder with
+the feasibility studies `core.py` and `planner2/`. Times are in seconds and in units of the fixed computation
+(ten products of 600 x 600 matrices), which tells how fast the machine was at that moment. The hard classes
+are limited in processor time, so that what else the machine does favours nobody.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import runpy
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +59,48 @@ def peer_from(path: str) -> Solver:
         return float(lower), float(upper)
 
     return peer
+
+
+class ProcessorClock:
+    """Stands in for the module `time`: every clock is the processor's."""
+
+    time = monotonic = perf_counter = process_time = staticmethod(time.process_time)
+
+
+def by_processor(*modules: ModuleType) -> None:
+    """Let these modules measure their limits in processor time."""
+    for module in modules:
+        vars(module)["time"] = ProcessorClock
+
+
+def studies_from(folder: Path, room: Path) -> dict[str, Solver]:
+    """The feasibility studies in a folder, copied to where they may leave compiled code."""
+    for kind in ("*.py", "planner2/*.py"):
+        for source in folder.glob(kind):
+            shutil.copy(source, room)
+    sys.path.insert(0, str(room))
+    problems, core, second, *parts = (
+        importlib.import_module(name) for name in ("problems", "core", "plan2", "lower", "upper")
+    )
+    by_processor(core, second, *parts)
+
+    def posed(model: POMDP) -> tuple[Any, int]:
+        own = model.setting
+        most = int(4e8 / (20 * own.observation.size * model.n_states))  # points that fit into 400 MB
+        return problems.POMDP(model.transition, own.observation, own.cost.T, own.initial), min(most, 20_000)
+
+    def first_study(model: POMDP, tolerance: float, seconds: float) -> tuple[float, float]:
+        problem, most = posed(model)
+        planner = core.Planner(problem, cap=most)
+        planner.run(tolerance, seconds)
+        return float(planner.Jlo), float(planner.Jhi)
+
+    def second_study(model: POMDP, tolerance: float, seconds: float) -> tuple[float, float]:
+        problem, most = posed(model)
+        lower, upper = second.Plan(problem, cap=most).run(tolerance, seconds)
+        return float(lower), float(upper)
+
+    return {"study 1": first_study, "study 2": second_study}
 
 
 def random_model(n_states: int, n_actions: int, n_readings: int, seed: int) -> POMDP:
@@ -103,6 +153,48 @@ def corridors(length: int) -> POMDP:
     cost = np.ones((4, n_states))
     cost[:, goal] = 0.0
     return POMDP(Setting(sensor, cost, np.full(n_states, 1 / n_states), first_observation=None), transition)
+
+
+def tiger_grid() -> POMDP:
+    """The public tiger-grid: nine places with four headings, a prize in the middle, tigers in two corners."""
+    # Places by (row, column); the goal is (0, 2), and nothing is below it.
+    places = [(0, c) for c in range(5)] + [(1, c) for c in (0, 1, 3, 4)]
+    steps = ((-1, 0), (0, 1), (1, 0), (0, -1))  # north, east, south, west
+    n_states, goal = 4 * len(places), range(8, 12)
+    transition = np.zeros((5, n_states, n_states))  # nothing, forward, turn right, about, left
+    sensor = np.zeros((n_states, 17))
+    for state in range(n_states):
+        (row, column), heading = places[state // 4], state % 4
+        beside = [(row + dr, column + dc) for dr, dc in steps]
+        base = state - heading
+        seen: np.ndarray[tuple[int, ...], np.dtype[Any]] = np.ones(1)
+        transition[0, state, state] = 1.0
+        transition[1, state, state] = 0.05
+        for turn, chance in enumerate((0.8, 0.05, 0.05, 0.05)):  # ahead, right, back, left
+            way = (heading + turn) % 4
+            if beside[way] not in places:
+                transition[1, state, state] += chance
+                continue
+            there = 4 * places.index(beside[way])
+            for facing in (way,) if turn != 2 else (way, heading):  # pushed back, it may have turned
+                transition[1, state, there + facing] += chance if turn != 2 else chance / 2
+        for action, chances in ((2, (1, 7, 1, 1)), (3, (1, 1.5, 6, 1.5)), (4, (1, 1, 1, 7))):
+            for turn, chance in enumerate(chances):
+                transition[action, state, base + (heading + turn) % 4] = chance / 10
+        for turn in (0, 1, 2, 3):  # a wall ahead counts 8, to the right 4, behind 2, to the left 1
+            felt = 0.05 if beside[(heading + turn) % 4] in places else 0.9
+            seen = np.kron(seen, [1 - felt, felt])
+        sensor[state, :16] = seen
+    sensor[goal] = np.eye(17)[16]
+    start = np.zeros(n_states)
+    start[[24, 28]] = 0.5
+    transition[:, goal] = start
+    reward = np.zeros(n_states)
+    reward[goal] = 1.0
+    reward[[*range(4), *range(16, 20)]] = -1.0
+    paid = transition @ reward  # on arrival
+    cost = (paid.max() - paid) / np.ptp(paid)
+    return POMDP(Setting(sensor, cost, start, first_observation=None), transition)
 
 
 def nearby(model: POMDP, concentration: float, count: int) -> list[POMDP]:
@@ -180,6 +272,33 @@ def _agreement(intervals: dict[str, list[tuple[float, float]]]) -> str:
     return ""
 
 
+def hard_classes() -> list[tuple[str, POMDP, float]]:
+    """Name, model, and the gap that a minute on one core should reach."""
+    classes: list[tuple[str, POMDP, float]] = [
+        (f"nearly deterministic {noise}", nearly_deterministic(noise), target)
+        for noise, target in ((0.001, 5e-6), (0.01, 5e-6), (0.05, 1e-4))
+    ]
+    for columns, target in ((3, 1e-5), (4, 1e-4)):
+        classes.append((f"noisy grid 4 x {columns}", problem("noisy-grid", rows=4, columns=columns), target))
+    for length, target in ((3, 2e-3), (7, 2e-3), (13, 5e-3)):
+        classes.append((f"corridors, {4 * (length + 2)} states", corridors(length), target))
+    classes.append(("tiger-grid, 36 states", tiger_grid(), 2e-3))
+    return classes
+
+
+def hard_section(seconds: float, solvers: dict[str, Solver], only: str) -> None:
+    """One line a class: the gap of each solver, its interval, and the target of the class."""
+    by_processor(*(importlib.import_module(f"psrl_pomdp.planning.{name}") for name in ("planner", "loop")))
+    print(f"gaps and intervals after {seconds:.0f} s of processor time, beside what a minute should reach")
+    print(f"{'':<28} {'target':>7} " + "   ".join(f"{who:>31}" for who in solvers))
+    for name, model, target in hard_classes():
+        if only not in name:
+            continue
+        intervals = {who: [solver(model, 1e-7, seconds)] for who, solver in solvers.items()}
+        cells = [f"{high - low:>9.1e} [{low:.7f}, {high:.7f}]" for ((low, high),) in intervals.values()]
+        print(f"{name:<28} {target:>7.0e} " + "   ".join(cells) + _agreement(intervals), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -188,14 +307,27 @@ def main() -> None:
     parser.add_argument("--peer", action="append", default=[])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--quick", action="store_true", help="skip the hard classes")
+    parser.add_argument("--hard", action="store_true", help="only the hard classes")
+    parser.add_argument("--only", default="", help="of the hard classes, those with this in their name")
     parser.add_argument("--warm", action="store_true", help="only plans from earlier plans")
     options = parser.parse_args()
     if options.warm:
         warm_section()
         return
-    solvers: dict[str, Solver] = {"ours": ours} | {Path(path).stem: peer_from(path) for path in options.peer}
+    with tempfile.TemporaryDirectory() as room:
+        compare(options, Path(room))
+
+
+def compare(options: argparse.Namespace, room: Path) -> None:
+    """Everything that is measured beside peers; `room` is where the studies are copied to."""
+    solvers: dict[str, Solver] = {"ours": ours}
+    for path in map(Path, options.peer):
+        solvers |= studies_from(path, room) if path.is_dir() else {path.stem: peer_from(str(path))}
     for solver in solvers.values():  # compiling is not what is measured
         solver(random_model(3, 2, 2, 0), 1e-3, 5.0)
+    if options.hard:
+        hard_section(options.seconds, solvers, options.only)
+        return
     print(
         f"fixed computation: {reference_seconds():.3f} s; median time in seconds and in its units, worst gap"
     )
@@ -220,12 +352,7 @@ def main() -> None:
     warm_section()
     if options.quick:
         return
-    hard = {f"nearly deterministic {noise}": nearly_deterministic(noise) for noise in (0.001, 0.01, 0.05)}
-    hard |= {"noisy grid 4 x 3": problem("noisy-grid", rows=4, columns=3)}
-    hard |= {"noisy grid 4 x 4": problem("noisy-grid", rows=4, columns=4)}
-    hard |= {f"corridors, {4 * (n + 2)} states": corridors(n) for n in (3, 7, 13)}
-    for name, model in hard.items():
-        report(name, [model], 1e-7, options.seconds, solvers)
+    hard_section(options.seconds, solvers, options.only)
 
 
 if __name__ == "__main__":
