@@ -41,7 +41,7 @@ Say = Callable[[str], None]  # told what is being worked at
 
 _POINTS = 1500  # episodes of an agent that a figure shows
 _PICTURE = 1e-4  # a gap that no picture of a policy can show
-_PICTURE_WORK = 1e9
+_PICTURE_WORK = 2e8
 _FEWEST_TIMES = 13  # checkpoints before growth is asked for
 
 

@@ -510,7 +510,8 @@ def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
         f"{units.kind} [{units.name}]" if units.name else units.kind,
         *(f"b({s})" for s in names.states),
     )
-    tops = _lanes(len(names.states), len(names.observations), len(names.actions))
+    lanes = {"yaxis": names.states, "yaxis2": names.observations, "yaxis3": names.actions}
+    tops = _lanes(*map(len, lanes.values()))
     return PageFigure(
         key="replay",
         title="One run, step by step",
@@ -518,9 +519,7 @@ def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
         traces=traces,
         layout={
             "xaxis": _axis("step", range=[0.5, min(len(steps), _WINDOW) + 0.5], anchor="y3", showgrid=False),
-            "yaxis": _named(names.states, tops[0]),
-            "yaxis2": _named(names.observations, tops[1]),
-            "yaxis3": _named(names.actions, tops[2]),
+            **{axis: _named(own, top) for (axis, own), top in zip(lanes.items(), tops, strict=True)},
             "hovermode": "closest",
             "showlegend": False,
             "dragmode": False,
@@ -529,6 +528,7 @@ def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
         height=170 + 20 * min(40, sum(map(len, (names.states, names.observations, names.actions)))),
         more={
             "window": _WINDOW,
+            "short": {axis: _short(own) for axis, own in lanes.items()},
             "readings": [None if o is None else names.observations[o] for o in found.readings],
             "actions": [names.actions[a] for a in found.actions],
             "states": [names.states[s] for s in found.states],
@@ -560,15 +560,24 @@ def _lane(
 
 def _named(names: Sequence[str], domain: list[float]) -> dict[str, Any]:
     """An axis of names, the first on top; with room for a mark at both ends."""
-    every = 1 + len(names) // 30
-    spots = list(range(0, len(names), every))
+    spots = _spots(names)
     return {
         "tickvals": spots,
-        "ticktext": [label(names[spot], 16) for spot in spots],
+        "ticktext": [label(names[spot]) for spot in spots],
         "range": [len(names) - 0.5, -0.5],
         "domain": domain,
         "zeroline": False,
     }
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    """The ticks of the same axis on a phone."""
+    return [label(names[spot], 12) for spot in _spots(names)]
+
+
+def _spots(names: Sequence[str]) -> list[int]:
+    """Which names there is room for."""
+    return list(range(0, len(names), 1 + len(names) // 30))
 
 
 def _lanes(*sizes: int) -> list[list[float]]:

@@ -105,6 +105,7 @@
       axis.linecolor = style.getPropertyValue("--line").trim();
       axis.automargin = true;
       if (name[0] === "x") axis.nticks ??= figure.plot.clientWidth < 450 ? 5 : 9;
+      if (figure.spec.short?.[name] && figure.plot.clientWidth < 500) axis.ticktext = figure.spec.short[name];
       const type = figure.types[name[0]];
       if (type && name.length === 5) {
         axis.type = type;
