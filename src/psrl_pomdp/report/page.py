@@ -29,8 +29,8 @@ from ..experiment.study import Study
 from ..files.atomic import write_atomically
 from ..problems import Problem
 from .page_data import PageData, Say, silent
-from .page_figures import PageFigure, page_figures, replay_figure
-from .page_replay import STEPS, replay
+from .page_figures import PageFigure, page_figures
+from .page_replay import STEPS, replay, replay_figure
 from .page_words import between, interval, listed, number, verdict
 from .paper_figures import inline_svg, policy_figure, write_figures
 from .plan_figures import MissingExtraError

@@ -13,12 +13,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from ..model import Units
 from .page_data import AgentFacts, Concentration, Measure, PageData
-from .page_replay import Replay
-from .policy_words import Labels
 
 HUES = 7  # that the palettes of the page have
 _DASHES = ("solid", "dash", "dot")
@@ -27,7 +23,6 @@ _LONGEST = 28
 _FEW = 5  # bands that can lie over each other and be seen
 _ON_TOP = 1000  # the first agent is drawn over the others
 _FAR = 30.0  # curves whose ends differ by this factor share a logarithmic axis only
-_WINDOW = 60  # steps of a replay that are seen at once
 
 Trace = dict[str, Any]
 
@@ -68,7 +63,7 @@ def label(text: str, most: int = _LONGEST) -> str:
 
 
 def page_figures(data: PageData) -> list[PageFigure]:
-    """All that this study has; the replay and the policy are made apart."""
+    """All that this study has; the replay (`page_replay`) and the policy are made apart."""
     found = [regret_figure(data)]
     found += [
         posterior_figure(data, measure, agents) for measure, agents in sorted(data.concentrations.items())
@@ -461,131 +456,3 @@ def decomposition_figure(data: PageData) -> PageFigure:
 
 def _choice(trace: Trace, agent: str) -> Trace:
     return trace | {"meta": trace["meta"] | {"choice": agent}}
-
-
-# -- replay -----------------------------------------------------------------------------------------
-
-
-def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
-    """Beliefs as shades over time, with readings and actions below; the hidden path waits to be revealed."""
-    steps = list(range(1, len(found.actions) + 1))
-    shown = found.own_beliefs or found.beliefs
-    traces: list[Trace] = [
-        {
-            "type": "heatmap",
-            "x": steps,
-            "y": list(range(len(names.states))),
-            "z": np.array(shown).T.tolist(),
-            "zmin": 0.0,
-            "zmax": 1.0,
-            "colorscale": [[0.0, "@ground"], [1.0, "@0"]],
-            "showscale": False,
-            "hovertemplate": "step %{x}: believed with %{z:.0%}<extra></extra>",
-            "meta": {"label": ""},
-        },
-        _lane("hidden state", steps, found.states, "y", "@1", names.states)
-        | {"visible": False, "mode": "lines+markers", "line": {"color": "@1", "width": 1.5, "shape": "hv"},
-           "meta": {"label": "", "hidden": True}},
-        _lane("read", steps, found.readings, "y2", "@2", names.observations),
-        _lane("done", steps, found.actions, "y3", "@3", names.actions),
-    ]  # fmt: skip
-    rows = [
-        (
-            t,
-            "" if reading is None else names.observations[reading],
-            names.actions[action],
-            names.states[state],
-            cost,
-            *belief,
-        )
-        for t, reading, action, state, cost, belief in zip(
-            steps, found.readings, found.actions, found.states, found.costs, shown, strict=True
-        )
-    ]
-    columns = (
-        "step",
-        "reading",
-        "action",
-        "hidden state",
-        f"{units.kind} [{units.name}]" if units.name else units.kind,
-        *(f"b({s})" for s in names.states),
-    )
-    lanes = {"yaxis": names.states, "yaxis2": names.observations, "yaxis3": names.actions}
-    tops = _lanes(*map(len, lanes.values()))
-    return PageFigure(
-        key="replay",
-        title="One run, step by step",
-        alt="Three lanes over time: the believed probability of each state, the readings, and the actions.",
-        traces=traces,
-        layout={
-            "xaxis": _axis("step", range=[0.5, min(len(steps), _WINDOW) + 0.5], anchor="y3", showgrid=False),
-            **{axis: _named(own, top) for (axis, own), top in zip(lanes.items(), tops, strict=True)},
-            "hovermode": "closest",
-            "showlegend": False,
-            "dragmode": False,
-        },
-        table=Table(columns, rows),
-        height=170 + 20 * min(40, sum(map(len, (names.states, names.observations, names.actions)))),
-        more={
-            "window": _WINDOW,
-            "short": {axis: _short(own) for axis, own in lanes.items()},
-            "readings": [None if o is None else names.observations[o] for o in found.readings],
-            "actions": [names.actions[a] for a in found.actions],
-            "states": [names.states[s] for s in found.states],
-            "names": list(names.states),
-            "kind": units.kind,
-            "costs": found.costs,
-            "beliefs": shown,
-            "episodes": found.episodes,
-        },
-    )
-
-
-def _lane(
-    name: str, x: list[int], y: Sequence[int | None], axis: str, colour: str, names: Sequence[str]
-) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": x,
-        "y": y,
-        "yaxis": axis,
-        "customdata": ["" if value is None else label(names[value]) for value in y],
-        "marker": {"color": colour, "size": 6, "symbol": "square"},
-        "hovertemplate": "step %{x}: %{fullData.name} %{customdata}<extra></extra>",
-        "meta": {"label": ""},
-    }
-
-
-def _named(names: Sequence[str], domain: list[float]) -> dict[str, Any]:
-    """An axis of names, the first on top; with room for a mark at both ends."""
-    spots = _spots(names)
-    return {
-        "tickvals": spots,
-        "ticktext": [label(names[spot]) for spot in spots],
-        "range": [len(names) - 0.5, -0.5],
-        "domain": domain,
-        "zeroline": False,
-    }
-
-
-def _short(names: Sequence[str]) -> list[str]:
-    """The ticks of the same axis on a phone."""
-    return [label(names[spot], 12) for spot in _spots(names)]
-
-
-def _spots(names: Sequence[str]) -> list[int]:
-    """Which names there is room for."""
-    return list(range(0, len(names), 1 + len(names) // 30))
-
-
-def _lanes(*sizes: int) -> list[list[float]]:
-    """Domains from the top down, as high as they have names."""
-    room = 1.0 - 0.05 * (len(sizes) - 1)
-    found, top = [], 1.0
-    for size in sizes:
-        height = room * size / sum(sizes)
-        found.append([max(0.0, top - height), top])
-        top -= height + 0.05
-    return found
