@@ -1,0 +1,72 @@
+"""How the manual is built.
+
+    sphinx-build -W --keep-going -b html docs build/docs
+
+Nothing is fetched: no other project's index, no font, no script from elsewhere. Formulas become MathML,
+by the converter that comes with docutils. What could grow stale is made by the build: the command line's
+help, the table of learners, the list of problems (`manual_directives.py`), and the API, whose docstrings are
+plain text (`plain_docstrings.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ["NUMBA_DISABLE_JIT"] = "1"  # compiled functions as plain ones, with their signatures
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
+
+import psrl_pomdp  # noqa: E402
+
+project = "psrl-pomdp"
+author = "The psrl-pomdp developers"
+copyright = author  # noqa: A001 - Sphinx's own name
+version = release = psrl_pomdp.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "mathml_formulas",
+    "plain_docstrings",
+    "manual_directives",
+]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["comparison_results.md"]  # included by comparing.md
+nitpicky = True  # a role that points nowhere is an error
+nitpick_ignore_regex = [
+    (r"py:.*", r"(?!psrl_pomdp).*"),  # types of other packages, in signatures
+    (
+        r"py:class",
+        r"psrl_pomdp\.(posterior\.\w+|calibration)\.(Possible|Rows|History|Space|Tuning)",
+    ),  # scratch
+    (r"py:class", r"psrl_pomdp\.model\._SensorItself"),
+]
+suppress_warnings = ["config.cache"]
+
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_type_aliases = {
+    name: name for name in ("Array", "Index", "Codes", "State", "Tolerance", "Planner", "Prior", "Sched")
+} | {"npt.ArrayLike": "ArrayLike"}
+autodoc_preserve_defaults = True
+highlight_language = "none"
+python_maximum_signature_line_length = 90
+python_use_unqualified_type_names = True
+toc_object_entries_show_parents = "hide"
+viewcode_line_numbers = True
+
+html_theme = "furo"
+html_title = f"psrl-pomdp {version}"
+html_math_renderer = "mathml"
+html_copy_source = False
+html_show_sourcelink = False
+html_static_path = ["static"]
+html_css_files = ["manual.css"]
+html_theme_options = {"navigation_with_keys": False}

@@ -1,0 +1,126 @@
+"""The numbers that the manual quotes and that no block on its pages prints.
+
+    python docs/quoted.py doubt     what a roughly known sensor costs the railway
+    python docs/quoted.py blind     machine-repair, where nothing is read unless it is paid for
+    python docs/quoted.py noise     three estimators of one regret, and their spread
+    python docs/quoted.py growth    how three regret curves grow, and docs/images/growth.svg
+    python docs/quoted.py all
+
+Each prints its table and writes it to docs/quoted, where pages include it. Minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import tempfile
+import textwrap
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from psrl_pomdp import PSRLAgent, plan, problem, simulate
+from psrl_pomdp.experiment.runner import run
+from psrl_pomdp.experiment.store import Store
+from psrl_pomdp.experiment.study import study_from
+from psrl_pomdp.experiment.summary import curves
+from psrl_pomdp.regret import RegretCurve, fit_growth
+from psrl_pomdp.regret.estimators import ESTIMATORS, run_sums
+
+HERE = Path(__file__).resolve().parent
+
+
+def doubt(workers: int) -> None:
+    """`psrl-pomdp doubt railway`."""
+    from psrl_pomdp.cli import cli
+
+    cli.main(["doubt", "railway", "--workers", str(workers)], prog_name="psrl-pomdp", standalone_mode=False)
+
+
+def studied(
+    name: str, horizon: int, seeds: int, agent: dict[str, object], workers: int
+) -> tuple[RegretCurve, list[dict[str, Any]]]:
+    """The regret of one agent, and the results behind it; the folder of the study is thrown away."""
+    words = {"problem": name, "horizon": horizon, "seeds": seeds, "tolerance": 1e-6, "agents": [agent]}
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.create(Path(folder) / "study", study_from(words))
+        run(store, workers=workers)
+        (curve,) = curves(store).values()
+        return curve, list(store.done())
+
+
+def at(curve: RegretCurve, time: int) -> str:
+    i = int(np.flatnonzero(curve.times == time)[0])
+    low, high = (float(end[i]) for end in curve.interval)
+    return f"{curve.middle[i]:8.1f}  [{low:.1f}, {high:.1f}]"
+
+
+def blind(workers: int) -> None:
+    curve, results = studied("machine-repair", 10_000, 8, {"kind": "psrl", "prior": "dirichlet"}, workers)
+    print("PSRL-POMDP on machine-repair, Dirichlet rows, 8 runs of 10000 steps")
+    print("     T    regret  95 % of it           distance to the truth, a row")
+    for time in (100, 1000, 10_000):
+        i = int(np.flatnonzero(curve.times == time)[0])
+        away = np.mean([result["posterior"][i] for result in results])
+        print(f"{time:6d}  {at(curve, time):30s} {away:.2f}")
+    grown = fit_growth(curve)
+    print(f"growth: T^{grown.exponent.value:.2f} [{grown.exponent.low:.2f}, {grown.exponent.high:.2f}]")
+
+
+def noise(workers: int) -> None:
+    world = problem("separated")
+    assert world.family is not None
+    best = plan(world, 1e-6)
+    runs = [simulate(world, PSRLAgent(world.family, seed=i), 10_000, seed=i) for i in range(40)]
+    print("PSRL-POMDP on separated, its finite family, 40 runs of 10000 steps")
+    print("estimator    mean regret  standard deviation of one run")
+    middle = 0.5 * (best.lower_cost + best.upper_cost)
+    for estimator in ("plain", "expected", "controlled"):
+        assert estimator in ESTIMATORS
+        sums = np.array([run_sums(trace, best, estimator)[-1] for trace in runs]) - 10_000 * middle
+        print(f"{estimator:12s} {sums.mean():11.2f}  {sums.std(ddof=1):.2f}")
+
+
+def growth(workers: int) -> None:
+    from psrl_pomdp.report.plan_figures import save_figure
+    from psrl_pomdp.report.regret_figures import regret_figure
+
+    asked = {
+        "separated, its family": ("separated", {"kind": "psrl", "prior": "finite"}),
+        "separated, Dirichlet rows": ("separated", {"kind": "psrl", "prior": "dirichlet"}),
+        "separated, at random": ("separated", {"kind": "random"}),
+    }
+    found: dict[str, RegretCurve] = {}
+    print("16 runs of 10000 steps each")
+    for label, (name, agent) in asked.items():
+        curve, _ = studied(name, 10_000, 16, agent, workers)
+        found[label] = curve
+        print(textwrap.fill(f"{label}: {fit_growth(curve).words}", 96, subsequent_indent="    "))
+    figure = regret_figure(found, "Three ways to grow", "")
+    save_figure(figure, HERE / "images" / "growth.svg")
+
+
+WHAT: dict[str, Callable[[int], None]] = {"doubt": doubt, "blind": blind, "noise": noise, "growth": growth}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=[*WHAT, "all"])
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    given = parser.parse_args()
+    for name in WHAT if given.what == "all" else [given.what]:
+        text = io.StringIO()
+        with redirect_stdout(text):
+            WHAT[name](given.workers)
+        print(text.getvalue(), end="")
+        (HERE / "quoted").mkdir(exist_ok=True)
+        (HERE / "quoted" / f"{name}.txt").write_text(text.getvalue(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
