@@ -33,7 +33,13 @@ from psrl_pomdp import (
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
-from psrl_pomdp.planning.interpolation import interpolate, interpolate_among, repaired_value, scratch
+from psrl_pomdp.planning.interpolation import (
+    _leaving,
+    interpolate,
+    interpolate_among,
+    repaired_value,
+    scratch,
+)
 from psrl_pomdp.planning.lower import Grid
 from psrl_pomdp.planning.upper import ControllerSearch
 from psrl_pomdp.planning.verification import _mean, _repaired
@@ -76,6 +82,16 @@ def test_interpolation_solves_its_linear_program(n_states: int) -> None:
             best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
             assert value == pytest.approx(-best.fun, abs=1e-8)
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+
+
+def test_the_row_to_leave_has_a_pivot_that_is_not_rounding() -> None:
+    """Weights of zero and of rounding limit a step alike; a pivot of rounding would ruin the basis."""
+    x, column = np.array([0.0, 1e-16, 0.5]), np.array([1e-8, 0.5, 0.1])
+    leave, step = _leaving(x, column, 3)
+    assert leave == 1
+    assert step == pytest.approx(2e-16, rel=1e-9)
+    assert (x - step * column >= -1e-13).all()
+    assert _leaving(x, -column, 3)[0] == -1
 
 
 def test_interpolation_between_a_list_of_points_alone() -> None:

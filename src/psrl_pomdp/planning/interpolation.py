@@ -22,6 +22,7 @@ from numba import njit
 
 _FACE = 1e-10  # coordinates of τ below this are left to the vertices
 _PIVOT = 1e-9
+_ALIKE = 1e-13  # weights that differ by less
 _PRICE = 1e-11
 LIST = 96  # columns that one full pricing collects
 _REFACTOR = 30  # pivots between fresh inverses
@@ -266,6 +267,23 @@ def _entering(points, h, n, rows, m, dual, full, state, barred, reduced, short, 
 
 
 @njit(cache=True, nogil=True)
+def _leaving(x, column, m):
+    """The row to leave, or -1, and the step; of rows that limit it alike, the one with the largest pivot.
+
+    Harris (1973): rows that would fall below zero by no more than rounding count as alike. Many weights of a
+    basis are zero, and the smallest quotient alone would pick pivots that are rounding themselves.
+    """
+    most, largest, leave = 1e300, 0.0, -1
+    for k in range(m):
+        if column[k] > _PIVOT:
+            most = min(most, (max(x[k], 0.0) + _ALIKE) / column[k])
+    for k in range(m):
+        if column[k] > max(_PIVOT, largest) and max(x[k], 0.0) <= most * column[k]:
+            largest, leave = column[k], k
+    return leave, max(x[leave], 0.0) / largest if leave >= 0 else 0.0
+
+
+@njit(cache=True, nogil=True)
 def _pivot(points, h, rows, m, enter, inverse, x, basis, dual, column):
     """Bring `enter` into the basis; False where no row limits it."""
     price = h[enter]
@@ -277,14 +295,7 @@ def _pivot(points, h, rows, m, enter, inverse, x, basis, dual, column):
         if share != 0.0:
             for k in range(m):
                 column[k] += inverse[k, r] * share
-    ratio = 1e300
-    leave = -1
-    for k in range(m):
-        if column[k] > _PIVOT:
-            q = max(x[k], 0.0) / column[k]
-            if q < ratio - 1e-15 or (q <= ratio and leave >= 0 and column[k] > column[leave]):
-                ratio = q
-                leave = k
+    leave, ratio = _leaving(x, column, m)
     if leave < 0:
         return False
     scale = 1.0 / column[leave]
