@@ -15,6 +15,7 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.util.inspect import TypeAliasForwardRef
 
 import psrl_pomdp
 
@@ -22,7 +23,6 @@ _CODE = re.compile(r"(`+)(.+?)\1")
 _BOLD = re.compile(r"(?<![\w*])\*\*([^\s*][^*]*)\*\*(?![\w*])")
 _SLANTED = re.compile(r"(?<![\w*])\*([^\s*][^*]*[^\s*,(])\*(?![\w*])")
 _FIELD = re.compile(r"^    (\w+): ([^=#\n]+?)(?: = [^#\n]+?)?  # (.+)$", re.MULTILINE)
-_ALIAS = re.compile(r"(?:\w+\.)*TypeAliasForwardRef\('(\w+)'\)")
 _ARRAY = re.compile(
     r"(?:numpy\.)?ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?(\w+)\]\]"
 )
@@ -70,12 +70,14 @@ def _escaped(lines: list[str]) -> list[str]:
     while "\0" in text:
         text = re.sub(r"\0(\d+)\0", lambda found: kept[int(found[1])], text)
     out: list[str] = []
+    inside = ""  # what lines of the item are indented by
     for line in text.split("\n"):
         line = re.sub(r"^([A-Za-z][.)])", r"\\\1", line)  # no list whose first item is "k."
         starts_item = re.match(r"\s*(- |\d+\. )", line)
-        if starts_item and out and out[-1].strip():
-            out.append("")
-        out.append(line)
+        if starts_item:
+            out += [""] if out and out[-1].strip() else []
+            inside = " " * starts_item.end()
+        out.append(inside + line.lstrip() if inside and not starts_item else line)
     return out
 
 
@@ -104,7 +106,7 @@ def _signature(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, told: str | None, gives: str | None
 ) -> tuple[str | None, str | None]:
     """Types by their short names."""
-    short = [text and _ARRAY.sub(r"ndarray[\1]", _ALIAS.sub(r"\1", text)) for text in (told, gives)]
+    short = [text and _ARRAY.sub(r"ndarray[\1]", text) for text in (told, gives)]
     return short[0], short[1]
 
 
@@ -129,6 +131,7 @@ def _public(app: Sphinx, env: BuildEnvironment, node: pending_xref, inner: nodes
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    TypeAliasForwardRef.__repr__ = lambda alias: alias.name  # type: ignore[method-assign]
     app.connect("autodoc-process-docstring", _docstring)
     app.connect("autodoc-process-signature", _signature)
     app.connect("autodoc-skip-member", _skipped)

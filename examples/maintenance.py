@@ -17,7 +17,7 @@ import numpy as np
 from psrl_pomdp import POMDP, DirichletPrior, PSRLAgent, Setting, check_model, plan, regret_curve, simulate
 
 METER = [[0.80, 0.18, 0.02], [0.45, 0.45, 0.10], [0.10, 0.30, 0.60]]  # [state, reading]
-INSPECTED = [[0.97, 0.03, 0.00], [0.05, 0.90, 0.05], [0.00, 0.05, 0.95]]
+INSPECTED = [[0.96, 0.03, 0.01], [0.05, 0.90, 0.05], [0.01, 0.04, 0.95]]
 NEW = [1.0, 0.0, 0.0]
 
 
