@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from psrl_pomdp import PSRLAgent, plan, problem, simulate
+from psrl_pomdp import FinitePrior, PSRLAgent, plan, problem, simulate
 from psrl_pomdp.experiment.runner import run
 from psrl_pomdp.experiment.store import Store
 from psrl_pomdp.experiment.study import study_from
@@ -68,6 +68,14 @@ def blind(workers: int) -> None:
         print(f"{time:6d}  {at(curve, time):30s} {away:.2f}")
     grown = fit_growth(curve)
     print(f"growth: T^{grown.exponent.value:.2f} [{grown.exponent.low:.2f}, {grown.exponent.high:.2f}]")
+    world = problem("machine-repair")
+    known = FinitePrior(world.setting, world.transition[None])
+    print("share of actions in the second half of 4 runs of 2000 steps")
+    for who, prior in (("knows the wear", known), ("learns it", world.prior)):
+        runs = [simulate(world, PSRLAgent(prior, seed=i), 2000, seed=i) for i in range(4)]
+        shares = np.mean([np.bincount(trace.actions[1000:], minlength=4) / 1000 for trace in runs], axis=0)
+        listed = zip(world.setting.actions, shares, strict=True)
+        print(f"  {who}: " + ", ".join(f"{action} {share:.1%}" for action, share in listed))
 
 
 def noise(workers: int) -> None:
