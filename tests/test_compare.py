@@ -6,15 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy import stats
 
-from psrl_pomdp import problem
+from psrl_pomdp import FinitePrior, problem
+from psrl_pomdp.baselines.certainty import MAPAgent
 from psrl_pomdp.cli.compare import command
 from psrl_pomdp.errors import InvalidModelError, PSRLError
-from psrl_pomdp.experiment.comparison import contestants, decades, verdicts
-from psrl_pomdp.experiment.jobs import perform_and_measure, refusals, world_of
+from psrl_pomdp.experiment.comparison import contestants, decades, told_of, verdicts
+from psrl_pomdp.experiment.jobs import agent_for, model_of, perform_and_measure, refusals, world_of
 from psrl_pomdp.experiment.learners import KINDS, LEARNERS
 from psrl_pomdp.experiment.results import Job
-from psrl_pomdp.experiment.study import study_from
+from psrl_pomdp.experiment.study import AgentSpec, study_from
 
 
 def runs(values: np.ndarray) -> dict[int, float]:
@@ -64,6 +66,33 @@ def test_holm_shares_the_level_among_pairs() -> None:
     assert one["sure"]
     three = verdicts(table | {"c": runs(rng.permutation(base - base.mean()))})
     assert not any(pair["sure"] for pair in three)
+
+
+def with_p(p: float, n: int = 10) -> dict[int, float]:
+    """Values whose mean Student's test finds different from zero with this p."""
+    base = np.random.default_rng(4).standard_normal(n)
+    base = (base - base.mean()) / base.std(ddof=1)
+    return runs(base + stats.t.isf(p / 2, n - 1) / np.sqrt(n))
+
+
+def test_a_verdict_says_a_direction_and_is_one_of_two_hypotheses() -> None:
+    """Of two pairs the second is sure up to p = .01 / 1.5; up to .01 if a difference were all it said."""
+    first = {"a": with_p(1e-6), "b": runs(np.zeros(10))}
+    for p, sure in ((0.0066, True), (0.0068, False)):
+        second = {"c": with_p(p), "d": runs(np.zeros(10))}
+        apart = {name: {run + 100: value for run, value in own.items()} for name, own in second.items()}
+        pairs = verdicts(first | apart)
+        assert [pair["better"] for pair in pairs] == ["b", "d"]
+        assert pairs[1]["p"] == pytest.approx(p)
+        assert [pair["sure"] for pair in pairs] == [True, sure]
+
+
+@pytest.mark.parametrize(("n", "sure"), [(2, False), (7, False), (8, True)])
+def test_the_same_difference_in_a_few_runs_may_be_chance(n: int, sure: bool) -> None:
+    """A difference of ±0.1, like a coin: the same n times with probability 2^(1 − n)."""
+    [pair] = verdicts({"a": {run: run + 0.1 for run in range(n)}, "b": {run: float(run) for run in range(n)}})
+    assert pair["p"] == 2.0 ** (1 - n)
+    assert pair["sure"] is sure
 
 
 def test_the_same_in_every_run_is_no_difference() -> None:
@@ -148,6 +177,19 @@ def test_worlds_do_not_depend_on_who_is_compared() -> None:
         {"problem": "separated", "horizon": 10, "seeds": 2, "truth": "prior", "agents": agents}
     )
     assert world_of(first, 1)[0].fingerprint == world_of(second, 1)[0].fingerprint
+
+
+def test_a_prior_that_is_left_open_is_the_family_where_there_is_one() -> None:
+    """What a learner was told is what it was made from."""
+    for name, told in (("separated", "sensor, family"), ("random-readout", "sensor, prior")):
+        study = study_from({"problem": name, "horizon": 10, "seeds": 2, "agents": [{"kind": "map"}]})
+        spec, model = study.agents[0], model_of(study)
+        agent = agent_for(study, spec, model, model, 0)
+        assert isinstance(agent, MAPAgent)
+        assert isinstance(agent.prior, FinitePrior) == (told == "sensor, family")
+        assert told_of(spec, model) == told
+    assert told_of(AgentSpec("psrl", prior="dirichlet"), problem("separated")) == "sensor, prior"
+    assert told_of(AgentSpec("tsde"), problem("separated")) == "sensor, prior"
 
 
 def test_every_kind_says_what_it_is_told() -> None:

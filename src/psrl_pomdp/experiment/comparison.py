@@ -4,8 +4,9 @@ All agents of a study meet the same worlds and the same chance, run by run. So a
 differences of regret, run by run: J cancels, and most of the chance does. A verdict is given where
 Student's interval for the mean difference leaves out zero at the level asked for, shared among all pairs by
 Holm's rule: with probability at least that level, no verdict of the table is wrong (as far as mean
-differences of that many runs are normal). Learners that were told different things are compared all the
-same, and the verdict says so.
+differences of that many runs are normal). A verdict says who is ahead, so that each pair stands for two
+hypotheses, one a direction, and the rule is applied to twice as many as there are pairs. Learners that were
+told different things are compared all the same, and the verdict says so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from scipy import stats
 from ..model import POMDP
 from ..problems import Problem
 from ..regret.estimators import RegretCurve
+from .jobs import model_of
 from .learners import KINDS, LEARNERS
 from .store import Store
 from .study import AgentSpec
@@ -34,7 +36,8 @@ def compare(store: Store, refused: dict[str, str] | None = None, level: float = 
     """Plain data: a row for every learner, a verdict for every pair; `refused` are those that did not fit."""
     found, took = curves(store), effects(store)
     study = store.study
-    told = {agent.label: told_of(agent) for agent in study.agents}
+    model = None if study.file_sha256 else model_of(study)  # a file, which may be gone, has no family
+    told = {agent.label: told_of(agent, model) for agent in study.agents}
     there = [agent for agent in study.agents if agent.label in found]
     times = decades(found[there[0].label].times.tolist()) if there else []
     return {
@@ -90,9 +93,14 @@ def contestants(model: POMDP, prior: str = "") -> dict[str, dict[str, Any]]:
     }
 
 
-def told_of(agent: AgentSpec) -> str:
-    """What an agent is told, in words; a finite family is more than rows."""
-    return "sensor, family" if agent.prior == "finite" else LEARNERS[agent.kind].told
+def told_of(agent: AgentSpec, model: POMDP | None = None) -> str:
+    """What an agent is told, in words; a finite family is more than rows.
+
+    An agent whose prior is left open has the family where `model` has one.
+    """
+    left_open = LEARNERS[agent.kind].uses_prior and not agent.prior
+    by_default = left_open and isinstance(model, Problem) and model.family is not None
+    return "sensor, family" if agent.prior == "finite" or by_default else LEARNERS[agent.kind].told
 
 
 def decades(times: Sequence[int]) -> list[int]:
@@ -127,6 +135,10 @@ def finals(store: Store) -> dict[str, dict[int, float]]:
 def verdicts(found: dict[str, dict[int, float]], level: float = LEVEL) -> list[dict[str, Any]]:
     """Every pair, the better one of each first and surest pairs first.
 
+    Of m pairs 2m hypotheses are tested, that the one is not ahead and that the other is not. After i of them
+    are rejected at most 2m − i are true, so that Holm's rule rejects the next where its one-sided p, half of
+    the two-sided one, is within (1 − level) / (2m − i).
+
     >>> noise = {run: 0.01 * run for run in range(8)}
     >>> [pair] = verdicts({"a": {run: 5.0 for run in noise}, "b": noise})
     >>> pair["better"], pair["worse"], pair["sure"]
@@ -136,13 +148,18 @@ def verdicts(found: dict[str, dict[int, float]], level: float = LEVEL) -> list[d
     known = sorted((pair for pair in pairs if pair), key=lambda pair: float(pair["p"]))
     still = True
     for i, pair in enumerate(known):
-        still = still and float(pair["p"]) <= (1.0 - level) / (len(known) - i)  # after a failure all fail
+        still = still and float(pair["p"]) <= (1.0 - level) / (
+            len(known) - 0.5 * i
+        )  # after a failure all fail
         pair["sure"] = still
     return known
 
 
 def _difference(a: str, b: str, first: dict[int, float], second: dict[int, float]) -> dict[str, Any]:
-    """The mean difference over the runs that both have, with Student's interval and p; {} for under two."""
+    """The mean difference over the runs that both have, with Student's 95 % interval and p; {} for under two.
+
+    Where all n differences are the same, Student has nothing to go by, and p is that of the signs, 2^(1 − n).
+    """
     runs = sorted(first.keys() & second.keys())
     if len(runs) < 2:
         return {}
@@ -150,7 +167,10 @@ def _difference(a: str, b: str, first: dict[int, float], second: dict[int, float
     mean, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(runs)))
     if mean < 0:
         a, b, mean = b, a, -mean
-    p = float(2 * stats.t.sf(mean / error, len(runs) - 1)) if error > 0 else float(mean == 0)
+    if error > 1e-12 * mean:
+        p = float(2 * stats.t.sf(mean / error, len(runs) - 1))
+    else:
+        p = 2.0 ** (1 - len(runs)) if mean else 1.0
     width = float(stats.t.ppf(0.975, len(runs) - 1)) * error
     return {"better": a, "worse": b, "difference": mean, "interval": [mean - width, mean + width], "p": p}
 
