@@ -22,6 +22,7 @@ from psrl_pomdp import (
 )
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.baselines.ba_pomcp import BAPOMCPAgent
+from psrl_pomdp.planning.stopwatch import PLANNING
 from psrl_pomdp.simulation import Agent
 
 SENSOR = [[0.8, 0.2], [0.3, 0.7]]
@@ -143,11 +144,19 @@ def test_what_makes_no_agent_is_named() -> None:
         ({"discount": 1.5}, "discount is 1.5: a number from 0 to 1"),
         ({"exploration": -1.0}, "exploration is -1.0"),
         ({"exploration": float("nan")}, "exploration is nan"),
+        ({"exploration": float("inf")}, "exploration is inf"),  # no file would hold it
+        ({"depth": 2.5}, "depth is 2.5"),
     ):
         with pytest.raises(InvalidModelError, match=words):
             BAPOMCPAgent(prior, **told)
     with pytest.raises(InvalidModelError, match="prior is a Setting"):
         BAPOMCPAgent(prior.setting)  # type: ignore[arg-type]
+
+
+def test_looking_ahead_counts_as_planning() -> None:
+    agent, before = BAPOMCPAgent(problem("random-readout").prior, n_simulations=20_000), PLANNING.seconds
+    agent.act(0)
+    assert PLANNING.seconds > before
 
 
 def test_damaged_files_are_refused() -> None:

@@ -156,9 +156,10 @@ def test_exploration_is_as_often_as_it_says() -> None:
     assert abs((trace.actions == 1).sum() - chances.sum()) < 5 * spread
 
 
-def test_exploration_below_zero_is_refused() -> None:
-    with pytest.raises(InvalidModelError, match="exploration is -1"):
-        MeanAgent(problem("separated").prior, exploration=-1.0)
+@pytest.mark.parametrize("value", [-1.0, "high", float("inf"), True])
+def test_what_is_no_rate_of_exploration_is_refused(value: float) -> None:
+    with pytest.raises(InvalidModelError, match=f"exploration is {value!r}: a number of at least 0"):
+        MeanAgent(problem("separated").prior, exploration=value)
 
 
 def test_the_guess_alone_can_be_fooled_for_ever() -> None:

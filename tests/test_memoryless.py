@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from oracles import random_kernel
-from psrl_pomdp import POMDP, InvalidModelError, Setting, check_agent, plan, problem, simulate
+from psrl_pomdp import (
+    POMDP,
+    InvalidModelError,
+    Setting,
+    UnknownNameError,
+    check_agent,
+    plan,
+    problem,
+    simulate,
+)
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.baselines.memoryless import (
     MemorylessAgent,
@@ -16,6 +25,7 @@ from psrl_pomdp.baselines.memoryless import (
     best_memoryless,
     gradient,
 )
+from psrl_pomdp.planning.stopwatch import PLANNING
 
 
 def random_model(seed: int, *, first: bool = True, by_action: bool = False) -> POMDP:
@@ -134,6 +144,19 @@ def test_regret_is_linear_where_memory_matters() -> None:
     # Over 12 other seeds the control variate left a standard deviation of 1.5; 6 of them are a false alarm of
     # 2e-9. To that comes half the gap of the plan.
     assert loss == pytest.approx(per_step * horizon, abs=9.0 + 0.5e-3 * horizon)
+
+
+def test_to_look_for_the_best_counts_as_planning() -> None:
+    before = PLANNING.seconds
+    best_memoryless(problem("railway"))
+    assert PLANNING.seconds > before
+
+
+def test_readings_that_there_are_none_of_are_named() -> None:
+    agent = MemorylessAgent(best_memoryless(problem("railway")))
+    for reading in (-1, 6):
+        with pytest.raises(UnknownNameError, match=f"observation {reading}: they are numbered 0 to 5"):
+            agent.act(reading)
 
 
 def test_the_agent_keeps_to_the_protocol() -> None:

@@ -92,6 +92,14 @@ def test_they_refuse_where_they_do_not_apply(kind: Any) -> None:
         kind(READOUT.setting, radius=-1.0)
 
 
+@pytest.mark.parametrize("value", [1.5, "many", True, float("nan")])
+def test_whole_numbers_are_not_rounded_and_words_are_named(value: Any) -> None:
+    with pytest.raises(InvalidModelError, match=f"first_length is {value!r}: a whole number from 1 to"):
+        OASUCRL(READOUT.setting, first_length=value)
+    with pytest.raises(InvalidModelError, match="iota is 'little': a number from 1e-09 to 1"):
+        OASUCRL(READOUT.setting, iota="little")  # type: ignore[arg-type]
+
+
 def test_planners_are_known_and_grids_small() -> None:
     with pytest.raises(InvalidModelError, match="'clever'"):
         SEEU(READOUT.setting, planner="clever")

@@ -34,7 +34,9 @@ from ..errors import InvalidModelError, ParseError
 from ..files.archives import pack, unpack
 from ..files.streams import stream_in, stream_out
 from ..model import Setting
+from ..planning.stopwatch import PLANNING
 from ..posterior import DirichletPrior, FinitePrior
+from .options import number, whole_number
 from .tree_search import Worlds, empty_tree, search
 
 if TYPE_CHECKING:
@@ -75,10 +77,10 @@ class BAPOMCPAgent:
             )
         least = prior.setting.n_actions
         self.prior = prior
-        self.n_simulations = _whole("n_simulations", n_simulations, least)  # each action is tried
-        self.depth = _whole("depth", depth, 1)
-        self.discount = _between("discount", discount, 1.0)
-        self.exploration = _between("exploration", exploration, np.inf)
+        self.n_simulations = whole_number("n_simulations", n_simulations, least)  # each action is tried
+        self.depth = whole_number("depth", depth, 1)
+        self.discount = number("discount", discount, 0.0, 1.0)
+        self.exploration = number("exploration", exploration, 0.0)
         for_search, for_posterior = np.random.SeedSequence(seed, spawn_key=(0,)).spawn(2)
         self.rng = np.random.default_rng(for_search)
         self.posterior_rng = np.random.default_rng(for_posterior)
@@ -117,6 +119,7 @@ class BAPOMCPAgent:
         self.action = int(self._tree.value[0].argmin())
         return self.action
 
+    @PLANNING.timed
     def look_ahead(self) -> None:
         """Grow the tree from the present posterior."""
         filters = self.posterior.engine[0]
@@ -163,15 +166,3 @@ class BAPOMCPAgent:
         except (ValueError, TypeError, LookupError, msgspec.DecodeError) as error:
             raise ParseError(f"not a saved agent: {error!r}", path="agent") from None
         return agent
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidModelError(f"{name} is {value!r}: a whole number of at least {least}")
-    return int(value)
-
-
-def _between(name: str, value: float, most: float) -> float:
-    if not (isinstance(value, int | float | np.integer | np.floating) and 0.0 <= value <= most):
-        raise InvalidModelError(f"{name} is {value!r}: a number from 0 to {most:g}")
-    return float(value)

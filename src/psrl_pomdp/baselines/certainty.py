@@ -21,11 +21,11 @@ import numpy as np
 from ..agent import Effort, PSRLAgent
 from ..arrays import Array
 from ..checks import Planner
-from ..errors import InvalidModelError
 from ..planning import plan
 from ..posterior import DirichletPrior, FinitePosterior, FinitePrior
 from ..posterior.mode import posterior_mode
 from ..schedule import Schedule
+from .options import number
 
 
 class CertaintyAgent(PSRLAgent):
@@ -42,9 +42,7 @@ class CertaintyAgent(PSRLAgent):
         exploration: float = 0.0,
     ) -> None:
         super().__init__(prior, schedule, seed, effort=effort, planner=planner)
-        if not 0.0 <= exploration < np.inf:
-            raise InvalidModelError(f"exploration is {exploration!r}: a number from 0 on")
-        self.exploration = float(exploration)
+        self.exploration = number("exploration", exploration, 0.0)
 
     @property
     def options(self) -> dict[str, float]:

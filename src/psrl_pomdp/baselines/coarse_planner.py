@@ -26,6 +26,7 @@ from ..arrays import Array
 from ..errors import InvalidModelError
 from ..model import POMDP, Units
 from ..planning import optimal_gain
+from ..planning.stopwatch import PLANNING
 
 Index = npt.NDArray[np.int64]
 
@@ -87,6 +88,7 @@ class CoarsePlanner:
         """Its points, and where each is found again; refused where they are too many."""
         return grid(n_states, self.divisions)
 
+    @PLANNING.timed
     def __call__(self, model: POMDP, tolerance: float = 1e-4, time_limit: float | None = None) -> CoarsePlan:
         """Sweeps until they change the average by less than `tolerance`; `time_limit` is not looked at."""
         points, place = self.grid(model.n_states)

@@ -37,10 +37,11 @@ import msgspec
 import numpy as np
 
 from ..arrays import Array
-from ..errors import InvalidModelError
+from ..errors import InvalidModelError, UnknownNameError
 from ..files.archives import pack, unpack
 from ..files.streams import stream_in, stream_out
 from ..model import POMDP
+from ..planning.stopwatch import PLANNING
 
 _RESTART = 1e-9  # chance to start over: far below what matters, far above rounding
 _FEW = 729  # deterministic policies that are all tried
@@ -122,6 +123,7 @@ def gradient(model: POMDP, probabilities: Array) -> Array:
     return _Chains.of(model).gradient(np.asarray(probabilities))[1]
 
 
+@PLANNING.timed
 def best_memoryless(
     model: POMDP, *, least: float = 0.0, starts: int = 4, seed: int | Sequence[int] = 0, sweeps: int = 300
 ) -> MemorylessPolicy:
@@ -235,7 +237,10 @@ class MemorylessAgent:
         self._sums = cumulative(policy.probabilities)
 
     def act(self, observation: int | None) -> int:
-        row = self._sums[-1 if observation is None else observation]
+        n_readings = len(self._sums) - 1
+        if observation is not None and not 0 <= observation < n_readings:
+            raise UnknownNameError(f"observation {observation}: they are numbered 0 to {n_readings - 1}")
+        row = self._sums[n_readings if observation is None else observation]
         return bisect_right(row, self.rng.random())
 
     def to_bytes(self) -> bytes:

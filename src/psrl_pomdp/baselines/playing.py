@@ -34,6 +34,7 @@ from ..model import POMDP, Setting
 from ..planning import Plan, plan
 from ..posterior.ensemble import Used, follow
 from ..posterior.protocol import first_number, reading_number
+from .options import number, whole_number
 
 Seed = int | Sequence[int]
 Codes = npt.NDArray[np.int64]
@@ -182,9 +183,8 @@ class Learner:
         """Check options, and keep each as an attribute of its name."""
         for name, value in options.items():
             low, high = _RANGES[name]
-            if not low <= value <= high:
-                raise InvalidModelError(f"{name} is {value}: wanted from {low:g} to {high:g}")
-            setattr(self, name, int(value) if isinstance(low, int) else float(value))
+            check = whole_number if isinstance(low, int) else number
+            setattr(self, name, check(name, value, low, high))
 
     def act(self, observation: int | None) -> int:
         """Take in o_t, None where it was lost or does not come before the first action, and choose a_t."""
