@@ -2,7 +2,8 @@
 
 (Ouyang, Gagrani, Nayyar and Jain 2017, Learning unknown Markov decision processes: a Thompson sampling
 approach.) It takes the reading for the state. Counts of transitions between readings give Dirichlet rows;
-at the start of an episode a kernel is drawn from them and its optimal policy is played until
+at the start of an episode a kernel is drawn from them (in plain sight with the rows that the prior knows, and
+those that it shares) and its optimal policy is played until
 
     t > t_k + T_{k−1}   or   N_t(s, a) > 2 N_{t_k}(s, a) for some (s, a).
 
@@ -58,6 +59,7 @@ class TSDEAgent:
         self.prior, self.effort = prior, effort or Effort()
         self.setting = reading_setting(prior.setting)
         self.concentration = reading_concentration(prior)  # [A, O, O]
+        self.known, self.row = reading_rows(prior)  # [A, O]
         self.rng = np.random.default_rng(seed)
         self.counts = np.zeros_like(self.concentration, dtype=np.int64)  # [A, O, O]
         self.at_start = np.zeros(self.counts.shape[:2], np.int64)  # [A, O]: N_{t_k}
@@ -84,11 +86,10 @@ class TSDEAgent:
 
     def _begin_episode(self, visits: npt.NDArray[np.int64]) -> None:
         self.length, self.start, self.at_start = self.time - self.start, self.time, visits
-        kernel = np.exp(log_dirichlet(self.rng, self.concentration + self.counts, axis=2))
-        kernel = np.where(self.concentration > 0, kernel, 0.0)
         self.last_plan = plan(
-            POMDP(self.setting, kernel / kernel.sum(axis=2, keepdims=True)),
+            POMDP(self.setting, self._drawn_kernel()),
             self.effort.at(self.start, lambda start: float(start**-0.5)),
+            self.effort.time_limit,
             warm_start=self.last_plan,
             max_work=self.effort.max_work,
             max_points=self.effort.max_points,
@@ -96,7 +97,19 @@ class TSDEAgent:
         states = np.eye(self.setting.n_states)
         self.policy = np.array([self.last_plan.action(state) for state in states])
 
+    def _drawn_kernel(self) -> Array:
+        """[A, O, O]: Dirichlet rows given the counts; pairs that share a row share its counts too."""
+        together = np.zeros((self.row.max() + 1, self.counts.shape[2]))
+        np.add.at(together, self.row, self.counts)
+        drawn = np.exp(log_dirichlet(self.rng, self.concentration + together[self.row], axis=2))
+        first = np.unique(self.row, return_index=True)[1]
+        kernel = drawn.reshape(-1, drawn.shape[2])[first][self.row]
+        kernel = np.where(self.known[..., None] | (self.concentration == 0.0), self.concentration, kernel)
+        return np.asarray(kernel / kernel.sum(axis=2, keepdims=True))
+
     def to_bytes(self) -> bytes:
+        if self.effort.tolerance is not None:
+            raise InvalidModelError("an effort with a tolerance of your own is code, which no file holds")
         arrays, words = setting_out(self.prior.setting)
         words |= {name: getattr(self, name) for name in _CLOCK}
         words |= {"stream": stream_out(self.rng), "prior": DirichletPrior.__name__}
@@ -153,3 +166,16 @@ def reading_concentration(prior: DirichletPrior) -> Array:
         others = np.setdiff1d(np.arange(n), told)  # never read, so that no state leads there
         concentration[:, told[:, None], others[None, :]] = 0.0
     return concentration
+
+
+def reading_rows(prior: DirichletPrior) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """[A, O] each: which rows are known, and numbers that are equal for pairs that share one.
+
+    Where readings are not states, none is known and none is shared.
+    """
+    n_actions, n = prior.setting.n_actions, prior.setting.n_observations
+    known, row = np.zeros((n_actions, n), bool), np.arange(n_actions * n).reshape(n_actions, n)
+    told = in_plain_sight(prior.setting)
+    if told is not None:
+        known[:, told], row[:, told] = prior.known, row.size + prior.row
+    return known, np.unique(row, return_inverse=True)[1].reshape(row.shape)
