@@ -145,3 +145,17 @@ def test_help_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Exit codes" in done.stdout
+
+
+def test_actions_that_give_no_reading_leave_the_general_theorem_open(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On machine-repair only one action is read after, and short runs seem well: the verdict must not be."""
+    code, out, _ = run("check", "machine-repair", "--prior", "dirichlet", "--json", capsys=capsys)
+    assert code == 0
+    document = json.loads(out)
+    verdicts = {aspect["name"]: aspect for aspect in document["assumptions"]}
+    for name in ("3 belief", "4 kernel"):
+        assert verdicts[name]["verdict"] in ("open", "seems to fail")
+    follows = document["conclusions"][0]
+    assert "which is open" in follows or "not to be relied on" in follows
