@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--horizon", type=click.IntRange(min=1), default=2000, show_default=True, help="Steps of a run."
 )
 @click.option("--seeds", type=click.IntRange(min=2), default=8, show_default=True, help="Sensors drawn.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of all randomness.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all randomness.")
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
 @json_option
 def command(

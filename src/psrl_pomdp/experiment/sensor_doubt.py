@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..agent import Effort, PSRLAgent
+from ..agent_files import prior_in, prior_out
 from ..arrays import Array
 from ..errors import InvalidModelError
 from ..model import POMDP, Setting
@@ -54,16 +55,14 @@ def perturbed(setting: Setting, radius: float, rng: np.random.Generator) -> Sett
     >>> bool(np.abs(rough.observation - sharp.observation).max() <= 0.1)
     True
     """
-    if not 0.0 <= radius < 1.0:
-        raise InvalidModelError(f"radius is {radius!r}: a number from 0 to below 1")
+    _check_radius(radius)
     own = setting.observation
-    state_only = bool((own == own[0]).all())
-    shape = (setting.n_states,) if state_only else own.shape[:2]
+    shape = own.shape[:2] if setting.sensor_depends_on_action else (1, setting.n_states)
     noise = rng.dirichlet(np.ones(setting.n_observations), size=shape)
     sensor = (1.0 - radius) * own + radius * noise
     first: Array | None = setting.first_observation
     if first is not None:
-        first = sensor[0] if state_only else (1.0 - radius) * first + radius * noise[0]
+        first = (1.0 - radius) * first + radius * noise[0]
     return Setting(
         sensor,
         setting.cost,
@@ -74,6 +73,11 @@ def perturbed(setting: Setting, radius: float, rng: np.random.Generator) -> Sett
         actions=setting.names.actions,
         observations=setting.names.observations,
     )
+
+
+def _check_radius(radius: float) -> None:
+    if not 0.0 <= radius < 1.0:
+        raise InvalidModelError(f"radius is {radius!r}: a number from 0 to below 1")
 
 
 def sensor_doubt(
@@ -90,13 +94,20 @@ def sensor_doubt(
 ) -> list[Doubt]:
     """For each radius, `seeds` sensors drawn within it, each tried in one run; the same chance for all radii.
 
-    `prior` gives the concentrations of the learner; by default 1 for every transition that is possible.
+    `prior` is the learner's, but for its sensor; by default Dirichlet(1) over all transitions that can be.
     """
+    for radius in radii:
+        _check_radius(radius)
+    for name, value, least in (("horizon", horizon, 1), ("seeds", seeds, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise InvalidModelError(f"{name} is {value!r}: a whole number of at least {least}")
     best = plan(model, _TOLERANCE)
-    concentration = (model.transition > 0).astype(np.float64) if prior is None else prior.concentration
+    if best.status == "interrupted":
+        raise KeyboardInterrupt
+    prior = prior or DirichletPrior(model.setting, (model.transition > 0).astype(np.float64))
     jobs = [(radius, run) for radius in radii for run in range(seeds)]
     rows: list[tuple[Array, Array, float]] = []
-    tasks = [(model, best, concentration, radius, horizon, (seed, run), effort) for radius, run in jobs]
+    tasks = [(model, best, prior, radius, horizon, (seed, run), effort) for radius, run in jobs]
     each = executor.map if executor else map
     for row in each(_tried, *zip(*tasks, strict=True)):
         rows.append(row)
@@ -110,7 +121,7 @@ def sensor_doubt(
 def _tried(
     model: POMDP,
     best: Plan,
-    concentration: Array,
+    prior: DirichletPrior,
     radius: float,
     horizon: int,
     seed: tuple[int, int],
@@ -120,7 +131,7 @@ def _tried(
     told = perturbed(model.setting, radius, np.random.default_rng((*seed, _NOISE)))
     exact = Effort(floor=_TOLERANCE, ceiling=_TOLERANCE, max_points=10_000, max_work=3e9)
     knows = PSRLAgent(FinitePrior(told, model.transition[None]), seed=(*seed, _KNOWS), effort=exact)
-    learns = PSRLAgent(DirichletPrior(told, concentration), seed=(*seed, _LEARNS), effort=effort)
+    learns = PSRLAgent(_told(prior, told), seed=(*seed, _LEARNS), effort=effort)
     sums, others = [], 0.0
     for agent in (knows, learns):
         trace = simulate(model, agent, horizon, (*seed, _WORLD), checkpoints=[horizon])
@@ -128,6 +139,13 @@ def _tried(
         if agent is knows:
             others = _other_actions(model, best, trace)
     return sums[0], sums[1], others
+
+
+def _told(prior: DirichletPrior, setting: Setting) -> DirichletPrior:
+    """The same rows, known and shared ones among them, in another setting."""
+    other = prior_in(prior_out(prior), {"prior": DirichletPrior.__name__}, setting)
+    assert isinstance(other, DirichletPrior)
+    return other
 
 
 def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:
