@@ -1,14 +1,18 @@
 """Comparisons: verdicts that are right as often as they say, and a command that tells what it did."""
 
 import json
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from psrl_pomdp import FinitePrior, problem
+from psrl_pomdp import FinitePrior, plan, problem
 from psrl_pomdp.baselines.certainty import MAPAgent
 from psrl_pomdp.cli.compare import command
 from psrl_pomdp.errors import InvalidModelError, PSRLError
@@ -16,6 +20,8 @@ from psrl_pomdp.experiment.comparison import contestants, decades, told_of, verd
 from psrl_pomdp.experiment.jobs import agent_for, model_of, perform_and_measure, refusals, world_of
 from psrl_pomdp.experiment.learners import KINDS, LEARNERS
 from psrl_pomdp.experiment.results import Job
+from psrl_pomdp.experiment.runner import run
+from psrl_pomdp.experiment.store import Store
 from psrl_pomdp.experiment.study import AgentSpec, study_from
 
 
@@ -142,6 +148,43 @@ def test_a_kind_without_a_prior_has_no_schedule() -> None:
         study_from({"problem": "separated", "horizon": 10, "seeds": 2, "agents": agents})
 
 
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"floor": -1.0}, r"agents\[0\].floor is -1.0"),
+        ({"floor": float("nan")}, r"agents\[0\].floor is nan"),
+        ({"floor": 0.1}, r"floor is 0.1 and ceiling 0.02"),
+        ({"ceiling": 2.0}, r"ceiling 2.0"),
+        ({"floor": 0.0, "ceiling": 0.0}, r"ceiling 0.0"),
+        ({"max_work": 0.0}, r"agents\[0\].max_work is 0.0"),
+    ],
+)
+def test_effort_that_is_none_is_refused_before_anything_runs(told: dict[str, float], words: str) -> None:
+    study = {"problem": "separated", "horizon": 10, "seeds": 2}
+    with pytest.raises(PSRLError, match=words):
+        study_from(study | {"agents": [{"kind": "psrl"} | told]})
+    with pytest.raises(PSRLError, match="study: max_work is nan"):
+        study_from(study | {"max_work": float("nan")})
+
+
+def test_jobs_that_a_broken_executor_left_are_named(tmp_path: Path) -> None:
+    class Broken(Executor):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            raise BrokenExecutor
+
+    study = study_from({"problem": "tiger", "horizon": 10, "seeds": 2, "agents": [{"kind": "random"}]})
+    progress = run(Store.create(tmp_path / "out", study), executor=Broken())
+    assert progress.failures == ["random-00000: the executor broke", "random-00001: the executor broke"]
+
+
+def test_an_interrupt_while_the_truth_is_planned_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = replace(plan(problem("railway"), 0.1), status="interrupted")
+    monkeypatch.setattr("psrl_pomdp.experiment.jobs.plan", lambda *_, **__: stopped)
+    study = study_from({"problem": "railway", "horizon": 9, "seeds": 1, "agents": [{"kind": "random"}]})
+    with pytest.raises(KeyboardInterrupt):
+        perform_and_measure(study, Job("random", 0))
+
+
 def test_options_are_part_of_a_study_and_no_options_are_none() -> None:
     plain = {"problem": "separated", "horizon": 10, "seeds": 2, "agents": [{"kind": "mean"}]}
     empty = plain | {"agents": [{"kind": "mean", "options": {}}]}
@@ -238,3 +281,36 @@ def test_misfits_are_listed_and_the_others_compared(tmp_path: Path) -> None:
 def test_a_mistyped_contestant_is_named(tmp_path: Path) -> None:
     with pytest.raises(PSRLError, match=r"no contestant is called 'tdse' .did you mean 'tsde'"):
         compared("tiger", "--agents", "tdse", "--out", str(tmp_path / "out"))
+
+
+def told_off(*arguments: str) -> str:
+    result = CliRunner().invoke(command, list(arguments))
+    assert result.exit_code != 0
+    return result.output
+
+
+def test_what_would_be_ignored_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags beside a study file or beside the folder of a study, `--seed 0` among them."""
+    monkeypatch.chdir(tmp_path)
+    agents = [{"kind": "random"}]
+    study = {"problem": "tiger", "horizon": 10, "seeds": 2, "seed": 5, "tolerance": 1e-2, "agents": agents}
+    Path("STUDY.TOML").write_text(study_from(study).to_toml())
+    assert "--seed: a study file says everything" in told_off("STUDY.TOML", "--seed", "0")
+    assert "--agents: a study file says everything" in told_off("STUDY.TOML", "--agents", "tsde")
+    compared("STUDY.TOML", "--out", "done", "--workers", "1")
+    assert "--agents: a study that was run says everything" in told_off("done", "--agents", "tsde")
+    assert "nobody is named" in told_off("tiger", "--agents", ",")
+    for file in Path("done", "results").iterdir():
+        file.unlink()
+    assert "done holds no result to compare" in told_off("done")
+
+
+def test_a_problem_comes_before_a_folder_of_its_name_and_nobody_takes_part_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("random-readout").mkdir()
+    asked = ["--horizon", "10", "--seeds", "2", "--agents", "random,random", "--workers", "1"]
+    document = compared("random-readout", *asked)
+    assert [row["agent"] for row in document["agents"]] == ["random"]  # type: ignore[attr-defined]
+    assert compared("random-readout-comparison")["agents"] == document["agents"]

@@ -18,7 +18,7 @@ from .common import (
     plain,
     print_json,
 )
-from .run import asked_study, names, refuse_misfits
+from .run import asked_study, given_flags, names, refuse_misfits
 from .study_display import engine_options, show_and_run
 
 if TYPE_CHECKING:
@@ -68,8 +68,12 @@ def command(
 
     failures: list[str] = []
     refused: dict[str, str] = {}
-    if Path(what).is_dir():
+    if _is_study_folder(what):
+        if given := given_flags(parameters, flags | {"out": out}):
+            raise click.UsageError(f"--{given[0]}: a study that was run says everything")
         store = Store.open(Path(what))
+        if next(store.done(), None) is None:
+            raise click.ClickException(f"{what} holds no result to compare")
     else:
         study, refused = _study(what, parameters, flags)
         store = Store.create(out or Path(f"{Path(what).stem}-comparison"), study)
@@ -84,6 +88,13 @@ def command(
         click.get_current_context().exit(1)
 
 
+def _is_study_folder(what: str) -> bool:
+    """Whether a folder is meant; a problem of that name comes first, as everywhere."""
+    from ..problems import catalogue
+
+    return Path(what).is_dir() and all(entry.name != what for entry in catalogue())
+
+
 def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tuple[Study, dict[str, str]]:
     """From a file, or all contestants that fit the problem; and why others do not."""
     import msgspec
@@ -92,17 +103,18 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
     from ..experiment.jobs import refusals
     from ..experiment.study import AgentSpec
 
-    listed = flags.pop("agents")
-    study = asked_study(
-        what, parameters, flags | {"agents": listed if Path(what).suffix == ".toml" else None}
-    )
     if Path(what).suffix.lower() == ".toml":
+        study = asked_study(what, parameters, flags)
         refuse_misfits(study)
         return study, {}
+    study = asked_study(what, parameters, flags | {"agents": None})
     known = contestants(
         find_model(what, parameters), flags["prior"] or ("dirichlet" if flags["bayesian"] else "")
     )
-    chosen = names(listed) if listed else list(known)
+    listed = flags["agents"]
+    chosen = list(known) if listed is None else list(dict.fromkeys(names(listed)))
+    if not chosen:
+        raise click.UsageError("--agents: nobody is named")
     for name in chosen:
         if name not in known:
             hint = did_you_mean(name, known)
@@ -125,10 +137,12 @@ def _written(store: Store) -> list[str]:
     from ..report.regret_figures import regret_figure
 
     written = [path.name for path in write_tables(store)]
-    study = store.study
+    study, found = store.study, curves(store)
+    if not found:
+        return written
     title = study.title or f"{study.problem}: {study.seeds} runs of every learner"
     try:
-        figure = regret_figure(curves(store), title, model_of(study).setting.units.name)
+        figure = regret_figure(found, title, model_of(study).setting.units.name)
     except MissingExtraError as error:
         note(str(error))
         return written

@@ -87,7 +87,7 @@ def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -
     from .common import find_model, parameter
 
     if Path(what).suffix.lower() == ".toml":
-        given = [name for name, value in flags.items() if value] + (["parameter"] if parameters else [])
+        given = given_flags(parameters, flags)
         if given:
             raise click.UsageError(f"--{given[0]}: a study file says everything; change it there")
         study = read_study(what)
@@ -113,6 +113,12 @@ def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -
     study = study_from(words, "the command line")
     known = any(entry.name == what for entry in catalogue())
     return study if known else with_file(study, Path(what))
+
+
+def given_flags(parameters: tuple[str, ...], flags: dict[str, Any]) -> list[str]:
+    """The names of flags that somebody gave, `--seed 0` among them."""
+    given = [name for name, value in flags.items() if value is not None and value is not False]
+    return [*given, "parameter"] if parameters else given
 
 
 def names(listed: str) -> list[str]:

@@ -82,7 +82,10 @@ def perform_and_measure(study: Study, job: Job, partial: Path | None = None) -> 
 @lru_cache(maxsize=4)
 def _truth_planned(world: POMDP, tolerance: float, max_work: float) -> Plan:
     """J of the truth, once for all jobs of a process that share it."""
-    return plan(world, tolerance, max_work=max_work)
+    best = plan(world, tolerance, max_work=max_work)
+    if best.status == "interrupted":  # what was proved so far is no result of this job
+        raise KeyboardInterrupt
+    return best
 
 
 def _begun(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, job: Job) -> Simulation:

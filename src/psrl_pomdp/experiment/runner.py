@@ -66,7 +66,8 @@ def run(
         if not todo:
             return progress
         if executor is not None:
-            _all(store, todo, executor, False, workers or 1, progress, report)
+            left = _all(store, todo, executor, False, workers or 1, progress, report)
+            _give_up(left, "the executor broke", progress, report)
         else:
             _with_engine(store, todo, engine_name, workers, progress, report)
     return progress
@@ -89,8 +90,11 @@ def _with_engine(
         if not left:
             return
         store.log(event="engine broke", attempt=attempt + 1, left=len(left))
-    for job in left:
-        progress.failures.append(f"{job.name}: its worker died {_ATTEMPTS} times")
+    _give_up(left, f"its worker died {_ATTEMPTS} times", progress, report)
+
+
+def _give_up(left: list[Job], why: str, progress: Progress, report: Callable[[Progress], None]) -> None:
+    progress.failures += [f"{job.name}: {why}" for job in left]
     report(progress)
 
 

@@ -141,6 +141,8 @@ def _check(study: Study, name: str) -> None:
             refuse(f"{key} is {getattr(study, key)}: at least {least} is wanted")
     if not 0.0 < study.tolerance <= 1.0:
         refuse(f"tolerance is {study.tolerance}: wanted above 0 and up to 1")
+    if not study.max_work > 0.0:
+        refuse(f"max_work is {study.max_work}: wanted above 0")
     _one_of("truth", study.truth, ("fixed", "prior"), name)
     if not study.agents:
         refuse("agents is empty: at least one is wanted")
@@ -152,6 +154,13 @@ def _check(study: Study, name: str) -> None:
         for key in ("prior", "schedule"):
             if getattr(agent, key) and not LEARNERS[agent.kind].uses_prior:
                 refuse(f"agents[{i}].{key}: {agent.kind} has none")
+        if not 0.0 <= agent.floor <= agent.ceiling <= 1.0 or not agent.ceiling > 0.0:
+            refuse(
+                f"agents[{i}].floor is {agent.floor} and ceiling {agent.ceiling}: "
+                "wanted from 0 to 1, the ceiling above 0 and not below the floor"
+            )
+        if not agent.max_work > 0.0:
+            refuse(f"agents[{i}].max_work is {agent.max_work}: wanted above 0")
         if not _NAME.fullmatch(agent.label):
             refuse(f"agents[{i}].name is {agent.label!r}: letters, digits, dots and hyphens only")
         if labels.count(agent.label) > 1:
