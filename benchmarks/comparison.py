@@ -1,0 +1,108 @@
+"""All learners side by side, as the manual shows them.
+
+    python benchmarks/comparison.py                      # hours on two cores; what is done is kept in --out
+    python benchmarks/comparison.py --only railway
+    python benchmarks/comparison.py --write docs/comparison_results.md
+
+`random-readout` is the published test bed of spectral learners: T = 10^5, 16 runs. `railway` (maintenance),
+`spectrum-access` and `river-swim`: T = 10^4, 8 runs. Each is `psrl-pomdp compare NAME --horizon T --seeds N`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+STUDIES = {
+    "random-readout": (100_000, 16),
+    "railway": (10_000, 8),
+    "spectrum-access": (10_000, 8),
+    "river-swim": (10_000, 8),
+}
+
+
+def compared(name: str, out: Path) -> dict[str, Any]:
+    """The document of `psrl-pomdp compare`."""
+    horizon, seeds = STUDIES[name]
+    words = ["compare", name, "--horizon", str(horizon), "--seeds", str(seeds), "--out", str(out / name)]
+    script = "from psrl_pomdp.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words, "--json"], stdout=subprocess.PIPE, text=True, check=False
+    )
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def markdown(document: dict[str, Any]) -> list[str]:
+    """A heading, a table and the verdicts."""
+    name, times = document["problem"], document["times"][-3:]
+    command = f"psrl-pomdp compare {name} --horizon {document['horizon']} --seeds {document['seeds']}"
+    lines = [f"### {name}", "", f"`{command}`. Regret with half the width of its 95 % interval:", ""]
+    lines.append(
+        "| told | learner | " + " | ".join(f"T = {t:,}" for t in times) + " | µs a step | planning |"
+    )
+    lines.append("|---|---|" + "---:|" * (len(times) + 2))
+    told = ""
+    rows = document["agents"]
+    order = {row["told"]: i for i, row in reversed(list(enumerate(rows)))}
+    for row in sorted(rows, key=lambda row: order[row["told"]]):
+        first = row["told"] if row["told"] != told else ""
+        told = row["told"]
+        cells = [_regret(row, document["times"].index(t)) for t in times]
+        took = [f"{row['microseconds_a_step']:.3g}", f"{row['planning_seconds']:.2g} s"]
+        lines.append("| " + " | ".join([first, f"`{row['agent']}`", *cells, *took]) + " |")
+    lines += ["", *_verdicts(document), *_refused(document)]
+    return lines
+
+
+def _regret(row: dict[str, Any], i: int) -> str:
+    low, high = row["interval"][i]
+    digits = 0 if abs(row["regret"][i]) >= 100 else 1
+    return f"{row['regret'][i]:,.{digits}f} ± {0.5 * (high - low):,.{digits}f}"
+
+
+def _verdicts(document: dict[str, Any]) -> list[str]:
+    """Whom PSRL-POMDP is surely ahead of, and who is ahead of it."""
+    sure = [pair for pair in document["pairs"] if pair["sure"]]
+    behind = [pair["worse"] for pair in sure if pair["better"] == "psrl"]
+    before = [pair["better"] for pair in sure if pair["worse"] == "psrl"]
+    level = f"(all {len(document['pairs'])} pairs at once with {document['level']:.0%} confidence)"
+    words = f"`psrl` is ahead of {_listed(behind)}, and behind {_listed(before)} {level}."
+    return [words, ""]
+
+
+def _refused(document: dict[str, Any]) -> list[str]:
+    reasons: dict[str, list[str]] = {}
+    for label, why in document["refused"].items():
+        reasons.setdefault(why, []).append(label)
+    return [line for why, labels in reasons.items() for line in (f"{_listed(labels)} do not fit: {why}.", "")]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "nobody"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("comparison"), help="the folder for results")
+    parser.add_argument("--only", choices=STUDIES, action="append", help="may be repeated")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="put the tables there")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    lines = ["% Made by `python benchmarks/comparison.py --write docs/comparison_results.md`.", ""]
+    for name in options.only or STUDIES:
+        lines += markdown(compared(name, options.out))
+    text = "\n".join(lines).rstrip() + "\n"
+    if options.write:
+        options.write.write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
