@@ -6,9 +6,9 @@ drawn from the posterior with a state drawn from that world's belief, grow a tre
 the worlds apart, an action that is worth learning from looks good by itself: no schedule makes it explore.
 
 Guarantee: as `n_simulations` grows, the action becomes that of the best way to act *and learn* over the next
-`depth` steps, discounted, under the posterior. None for the long-run average: what takes longer than the
-look-ahead to pay back is not seen, and a fixed number of simulations errs at a fixed rate, so that in general
-regret grows linearly.
+`depth` steps, discounted, under the posterior as its ensemble of kernels has it. None for the long-run
+average: what takes longer than the look-ahead to pay back is not seen, and a fixed number of simulations errs
+at a fixed rate, so that in general regret grows linearly.
 
 Source: S. Katt, F. A. Oliehoek and C. Amato 2017, Learning in POMDPs with Monte Carlo tree search (ICML), in
 the form with root sampling of the model. Here the sensor is known, and worlds come from the posterior's own
