@@ -45,7 +45,7 @@ def markdown(document: dict[str, Any]) -> list[str]:
     lines.append(
         "| told | learner | " + " | ".join(f"T = {t:,}" for t in times) + " | µs a step | planning |"
     )
-    lines.append("|---|---|" + "---:|" * (len(times) + 2))
+    lines.append("|---|---|" + "---:|" * (len(times) + 1))
     told = ""
     rows = document["agents"]
     order = {row["told"]: i for i, row in reversed(list(enumerate(rows)))}
@@ -53,8 +53,8 @@ def markdown(document: dict[str, Any]) -> list[str]:
         first = row["told"] if row["told"] != told else ""
         told = row["told"]
         cells = [_regret(row, document["times"].index(t)) for t in times]
-        took = [f"{row['microseconds_a_step']:.3g}", f"{row['planning_seconds']:.2g} s"]
-        lines.append("| " + " | ".join([first, f"`{row['agent']}`", *cells, *took]) + " |")
+        took = f"{row['microseconds_a_step']:.3g}"
+        lines.append("| " + " | ".join([first, f"`{row['agent']}`", *cells, took]) + " |")
     lines += ["", *_verdicts(document), *_refused(document)]
     return lines
 

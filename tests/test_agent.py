@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -415,3 +416,17 @@ def test_expected_counts_add_up_to_the_steps() -> None:
         total: Array = agent.posterior.expected_counts
         assert total.sum() == pytest.approx(t)
         assert ceil(total.max() - 1e-9) <= agent.pseudo_counts.max()
+
+
+def test_ctrl_c_while_planning_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that was interrupted is usable, but whoever pressed Ctrl-C wants to stop."""
+    import psrl_pomdp.agent as module
+
+    def interrupted(model: POMDP, tolerance: float, *_: object, **__: object) -> object:
+        return replace(plan(model, tolerance), status="interrupted")
+
+    monkeypatch.setattr(module, "plan", interrupted)
+    agent = PSRLAgent(family(2))
+    agent.planner = interrupted  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        agent.act(0)

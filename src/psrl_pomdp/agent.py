@@ -68,6 +68,20 @@ class Effort:
         wanted = (self.tolerance or rule)(start)
         return float(min(self.ceiling, max(self.floor, wanted)))
 
+    def planned(self, model: POMDP, tolerance: float, near: Plan | None = None) -> Plan:
+        """A plan within these limits, begun from the plan `near`. Ctrl-C is passed on, not planned around."""
+        found = plan(
+            model,
+            tolerance,
+            self.time_limit,
+            warm_start=near,
+            max_work=self.max_work,
+            max_points=self.max_points,
+        )
+        if found.status == "interrupted":
+            raise KeyboardInterrupt
+        return found
+
     def words(self) -> dict[str, float | None]:
         """For files: all but the tolerance, which is code."""
         return {name: value for name, value in vars(self).items() if name != "tolerance"}
@@ -321,14 +335,7 @@ class PSRLAgent:
         if self.planner is not plan:
             found, work = self.planner(model, tolerance, self.effort.time_limit), 0.0
         else:
-            found = plan(
-                model,
-                tolerance,
-                self.effort.time_limit,
-                warm_start=earlier if isinstance(earlier, Plan) else None,
-                max_work=self.effort.max_work,
-                max_points=self.effort.max_points,
-            )
+            found = self.effort.planned(model, tolerance, earlier if isinstance(earlier, Plan) else None)
             work = found.rounds[-1].work if found.rounds else 0.0
             if index is not None and isinstance(earlier, Plan) and earlier.gap < found.gap:
                 found = earlier  # for the same kernel: the better of the two

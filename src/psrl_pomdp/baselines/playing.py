@@ -31,7 +31,7 @@ from ..files.archives import pack, unpack
 from ..files.array_files import read_json, write_json
 from ..files.streams import stream_in, stream_out
 from ..model import POMDP, Setting
-from ..planning import Plan, plan
+from ..planning import Plan
 from ..posterior.ensemble import Used, follow
 from ..posterior.protocol import first_number, reading_number
 from .options import number, whole_number
@@ -226,14 +226,8 @@ class Learner:
 
     def _planned(self, model: POMDP) -> PlanLike:
         """A plan for the model, to the tolerance that suits the time."""
-        return plan(
-            model,
-            self.effort.at(self.time, one_over_root),
-            self.effort.time_limit,
-            warm_start=self.found if isinstance(self.found, Plan) else None,
-            max_points=self.effort.max_points,
-            max_work=self.effort.max_work,
-        )
+        near = self.found if isinstance(self.found, Plan) else None
+        return self.effort.planned(model, self.effort.at(self.time, one_over_root), near)
 
     def _worth(self, found: PlanLike, model: POMDP) -> float:
         """The scaled average cost that a plan promises."""

@@ -33,7 +33,7 @@ from ..errors import InvalidModelError
 from ..files.archives import pack, unpack
 from ..files.streams import stream_in, stream_out
 from ..model import POMDP, Setting
-from ..planning import Plan, plan
+from ..planning import Plan
 from ..posterior import DirichletPrior
 from ..posterior.dirichlet import log_dirichlet
 from ..posterior.protocol import reading_number
@@ -86,13 +86,10 @@ class TSDEAgent:
 
     def _begin_episode(self, visits: npt.NDArray[np.int64]) -> None:
         self.length, self.start, self.at_start = self.time - self.start, self.time, visits
-        self.last_plan = plan(
+        self.last_plan = self.effort.planned(
             POMDP(self.setting, self._drawn_kernel()),
             self.effort.at(self.start, lambda start: float(start**-0.5)),
-            self.effort.time_limit,
-            warm_start=self.last_plan,
-            max_work=self.effort.max_work,
-            max_points=self.effort.max_points,
+            self.last_plan,
         )
         states = np.eye(self.setting.n_states)
         self.policy = np.array([self.last_plan.action(state) for state in states])

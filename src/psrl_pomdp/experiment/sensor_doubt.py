@@ -31,6 +31,7 @@ from ..trace import Trace
 
 _NOISE, _KNOWS, _LEARNS, _WORLD = range(4)  # what a stream is for
 _TOLERANCE = 1e-5
+_WORK = 3e10  # counted operations for the truth; what is left open widens the intervals
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def sensor_doubt(
     for name, value, least in (("horizon", horizon, 1), ("seeds", seeds, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InvalidModelError(f"{name} is {value!r}: a whole number of at least {least}")
-    best = plan(model, _TOLERANCE)
+    best = plan(model, _TOLERANCE, max_work=_WORK)
     if best.status == "interrupted":
         raise KeyboardInterrupt
     prior = prior or DirichletPrior(model.setting, (model.transition > 0).astype(np.float64))

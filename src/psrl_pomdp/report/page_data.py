@@ -254,7 +254,7 @@ class PageData:
             label=spec.label,
             kind=spec.kind,
             about=learner.about,
-            told=told_of(spec),
+            told=told_of(spec, self.model),
             prior=self._prior(spec),
             schedule=spec.schedule,
             place=place,
