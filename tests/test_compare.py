@@ -265,6 +265,7 @@ def test_the_command_compares_and_opens_again(tmp_path: Path) -> None:
     assert again["agents"] == first["agents"]
     shown = CliRunner().invoke(command, [str(folder)]).output
     assert "told, regret at" in shown
+    assert "\ufffd" not in shown
     assert "oracle" in shown
 
 

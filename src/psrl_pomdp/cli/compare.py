@@ -224,7 +224,8 @@ def _print_verdicts(document: dict[str, Any]) -> None:
     if lines:
         words = f"\nAhead (with {document['level']:.0%} confidence in all of this at once):"
         out.print(Text(words, style="bold"))
-        out.print(Text(plain("\n".join(lines))))
+        for line in lines:
+            out.print(Text(plain(line)))
     if any(not pair["same_information"] for pair in sure):
         out.print(Text("  * told other things", style="dim"))
     if left := len(document["pairs"]) - len(sure):
