@@ -95,8 +95,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     lines = [
         "Made by `python benchmarks/comparison.py --write docs/comparison_results.md`. The oracle's regret",
-        "is not quite zero: the best policy, too, pays for where it starts and is not paid for where it ends,",
-        "by at most the span of its value function. `river-swim` starts at the bad end.",
+        "is not quite zero: the best policy, too, pays for where it starts and is not paid for where it",
+        "ends, by at most the span of its value function. `river-swim` starts at the bad end.",
         "",
     ]
     for name in options.only or STUDIES:
