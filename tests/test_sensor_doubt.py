@@ -73,7 +73,7 @@ def test_mistakes_are_told_before_anything_is_planned(
 
 def test_an_interrupt_while_planning_stops_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = replace(plan(problem("railway"), 0.1), status="interrupted")
-    monkeypatch.setattr("psrl_pomdp.experiment.sensor_doubt.plan", lambda *_: stopped)
+    monkeypatch.setattr("psrl_pomdp.experiment.sensor_doubt.plan", lambda *_, **__: stopped)
     with pytest.raises(KeyboardInterrupt):
         sensor_doubt(problem("railway"), horizon=10, seeds=2)
 
