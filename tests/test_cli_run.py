@@ -87,3 +87,16 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
     assert child.returncode == 130
     assert "psrl-pomdp resume r" in error
     assert 1 <= len(list(results.glob("*.json"))) < 120
+
+
+def test_nothing_is_compiled_before_there_is_a_folder_to_resume() -> None:
+    """Killed a second after the start, a study must leave a folder: numba alone takes longer than that."""
+    script = (
+        "import sys\n"
+        "from psrl_pomdp.cli.run import asked_study, refuse_misfits\n"
+        "flags = dict.fromkeys(('horizon', 'seeds', 'agents', 'prior', 'bayesian', 'seed'))\n"
+        "refuse_misfits(asked_study('tiger', (), flags))\n"
+        "assert 'numba' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -127,7 +127,15 @@ def names(listed: str) -> list[str]:
 
 
 def refuse_misfits(study: Study) -> None:
-    """Agents that do not fit the problem are told before anything is written."""
+    """Agents that do not fit the problem are told before anything is written.
+
+    Where all of them fit any problem nothing is made for it: whoever is killed a second after the start
+    finds a folder to resume.
+    """
+    from ..experiment.learners import LEARNERS
+
+    if not any(a.options or a.prior == "finite" or LEARNERS[a.kind].choosy for a in study.agents):
+        return
     from ..experiment.jobs import refusals
 
     for label, why in refusals(study).items():

@@ -55,6 +55,11 @@ class Learner:
     make: Callable[[Any, Told], Any]
     uses_prior: bool = False
 
+    @property
+    def choosy(self) -> bool:
+        """Whether it refuses some problems: who is told the setting alone looks at the sensor first."""
+        return self.make is _with_sensor
+
 
 def _with_prior(cls: Any, told: Told) -> Any:
     return cls(told.prior, told.schedule, told.seed, effort=told.effort, **told.options)
