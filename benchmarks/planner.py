@@ -86,7 +86,7 @@ def studies_from(folder: Path, room: Path) -> dict[str, Solver]:
 
     def posed(model: POMDP) -> tuple[Any, int]:
         own = model.setting
-        most = int(4e8 / (20 * own.observation.size * model.n_states))  # points that fit into 400 MB
+        most = int(1.5e9 / (20 * own.observation.size))  # points that fit into 1.5 GB
         return problems.POMDP(model.transition, own.observation, own.cost.T, own.initial), min(most, 20_000)
 
     def first_study(model: POMDP, tolerance: float, seconds: float) -> tuple[float, float]:
@@ -155,14 +155,20 @@ def corridors(length: int) -> POMDP:
     return POMDP(Setting(sensor, cost, np.full(n_states, 1 / n_states), first_observation=None), transition)
 
 
-def tiger_grid() -> POMDP:
-    """The public tiger-grid: nine places with four headings, a prize in the middle, tigers in two corners."""
-    # Places by (row, column); the goal is (0, 2), and nothing is below it.
-    places = [(0, c) for c in range(5)] + [(1, c) for c in (0, 1, 3, 4)]
+def maze(
+    places: list[tuple[int, int]],
+    goal: tuple[int, int],
+    landmarks: list[tuple[int, int]],
+    reward: dict[tuple[int, int], float],
+    start: list[int],
+) -> POMDP:
+    """Places by (row, column) with four headings, moved through and felt as in the public robot mazes
+    (Littman, Cassandra and Kaelbling 1995): motion that may go astray, walls on four sides each felt with
+    errors, landmarks seen facing south, a goal that is seen and left for one of the starts."""
     steps = ((-1, 0), (0, 1), (1, 0), (0, -1))  # north, east, south, west
-    n_states, goal = 4 * len(places), range(8, 12)
+    n_states, at_goal = 4 * len(places), 4 * places.index(goal) + np.arange(4)
     transition = np.zeros((5, n_states, n_states))  # nothing, forward, turn right, about, left
-    sensor = np.zeros((n_states, 17))
+    sensor = np.zeros((n_states, 17 + len(landmarks)))
     for state in range(n_states):
         (row, column), heading = places[state // 4], state % 4
         beside = [(row + dr, column + dc) for dr, dc in steps]
@@ -185,16 +191,32 @@ def tiger_grid() -> POMDP:
             felt = 0.05 if beside[(heading + turn) % 4] in places else 0.9
             seen = np.kron(seen, [1 - felt, felt])
         sensor[state, :16] = seen
-    sensor[goal] = np.eye(17)[16]
-    start = np.zeros(n_states)
-    start[[24, 28]] = 0.5
-    transition[:, goal] = start
-    reward = np.zeros(n_states)
-    reward[goal] = 1.0
-    reward[[*range(4), *range(16, 20)]] = -1.0
-    paid = transition @ reward  # on arrival
+        if heading == 2 and (row, column) in landmarks:
+            sensor[state] = np.eye(sensor.shape[1])[17 + landmarks.index((row, column))]
+    sensor[at_goal] = np.eye(sensor.shape[1])[16]
+    initial = np.zeros(n_states)
+    initial[start] = 1 / len(start)
+    transition[:, at_goal] = initial
+    worth = np.repeat([reward.get(place, 0.0) for place in places], 4)
+    paid = transition @ worth  # on arrival
     cost = (paid.max() - paid) / np.ptp(paid)
-    return POMDP(Setting(sensor, cost, start, first_observation=None), transition)
+    return POMDP(Setting(sensor, cost, initial, first_observation=None), transition)
+
+
+def tiger_grid() -> POMDP:
+    """The public tiger-grid: nine places, a prize in the middle, tigers in two corners."""
+    places = [(0, c) for c in range(5)] + [(1, c) for c in (0, 1, 3, 4)]
+    return maze(places, (0, 2), [], {(0, 2): 1.0, (0, 0): -1.0, (0, 4): -1.0}, start=[24, 28])
+
+
+def hallway() -> POMDP:
+    """Of the public hallway's size and kind: eleven places in a row and four rooms to the south of them, of
+    which the last is the goal; landmarks in front of the others and at the western end."""
+    doors = [2, 4, 6, 8]
+    places = [(0, c) for c in range(11)] + [(1, c) for c in doors]
+    landmarks = [(0, 0)] + [(0, c) for c in doors[:-1]]
+    anywhere = [state for state in range(60) if state // 4 != 14]
+    return maze(places, (1, 8), landmarks, {(1, 8): 1.0}, start=anywhere)
 
 
 def nearby(model: POMDP, concentration: float, count: int) -> list[POMDP]:
@@ -283,6 +305,7 @@ def hard_classes() -> list[tuple[str, POMDP, float]]:
     for length, target in ((3, 2e-3), (7, 2e-3), (13, 5e-3)):
         classes.append((f"corridors, {4 * (length + 2)} states", corridors(length), target))
     classes.append(("tiger-grid, 36 states", tiger_grid(), 2e-3))
+    classes.append(("hallway, 60 states", hallway(), 5e-3))
     return classes
 
 

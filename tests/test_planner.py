@@ -40,7 +40,8 @@ from psrl_pomdp.planning.interpolation import (
     repaired_value,
     scratch,
 )
-from psrl_pomdp.planning.lower import Grid
+from psrl_pomdp.planning.lower import Grid, distinct
+from psrl_pomdp.planning.nodes import trajectory
 from psrl_pomdp.planning.upper import ControllerSearch
 from psrl_pomdp.planning.verification import _mean, _repaired
 
@@ -129,6 +130,32 @@ def test_points_that_come_when_time_is_up_keep_the_bound_valid() -> None:
         grid.certify()
         grid.tighten(1e-9, 0.1)
         assert grid.bound <= best.upper_cost
+
+
+def test_beliefs_that_are_alike_count_once() -> None:
+    rng = np.random.default_rng(5)
+    some = rng.dirichlet(np.ones(4), size=300)
+    beliefs = np.concatenate([some, some[::-1] + 1e-9, np.eye(4)])
+    first, which = distinct(beliefs)
+    apart = np.unique(np.round(beliefs * 1e7), axis=0)
+    assert len(first) == len(apart)
+    assert np.abs(beliefs[first][which] - beliefs).max() < 1e-7
+    assert all((which[: k + 1] == which[k]).argmax() == first[which[k]] for k in range(len(beliefs)))
+
+
+def test_what_a_controller_meets_follows_its_belief_policy() -> None:
+    """Every belief is the last one filtered, for the action of its least vector and the reading drawn."""
+    model = random_model(3, n_states=3, n_readings=3)
+    d, rng = Dynamics.of(model), np.random.default_rng(2)
+    actions, vectors, uniforms = rng.integers(0, d.n_actions, 7), rng.random((7, 3)), rng.random(200)
+    met = trajectory(d.joint, actions, vectors, d.start, uniforms)
+    belief = d.start
+    for step, uniform in enumerate(uniforms):
+        assert met[step] == pytest.approx(belief, abs=1e-12)
+        after = belief @ d.joint[actions[(vectors @ belief).argmin()]]  # [O, S]
+        reading = int(np.searchsorted(np.cumsum(after.sum(axis=1)), uniform))
+        belief = after[reading] / after[reading].sum()
+    assert len(np.unique(met.round(7), axis=0)) > 20
 
 
 def test_repaired_values_lie_below_every_concave_function() -> None:

@@ -43,6 +43,18 @@ def next_beliefs(joint, belief, action, chances, beliefs):
 
 
 @njit(cache=True, nogil=True)
+def drawn(chances, uniform):
+    """The reading that a uniform number picks."""
+    o, passed = 0, chances[0]
+    while uniform > passed and o < len(chances) - 1:
+        o += 1
+        passed += chances[o]
+    while chances[o] <= 0.0:
+        o -= 1
+    return o
+
+
+@njit(cache=True, nogil=True)
 def geometry(joint, state_cost, points, first, n, reach, tau, cost):
     """What follows from each of the points first..n-1 under each action."""
     n_actions, n_states = state_cost.shape
@@ -390,12 +402,7 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
         )
         lift[step] = best - gain - inner[step]
         work += first + spent
-        o, passed = 0, chances[a, 0]
-        while uniforms[step] > passed and o < n_observations - 1:
-            o += 1
-            passed += chances[a, o]
-        while chances[a, o] <= 0.0:
-            o -= 1
+        o = drawn(chances[a], uniforms[step])
         belief[:] = beliefs[a, o]
         own_basis[:] = bases[step, a, o]
         warm = True

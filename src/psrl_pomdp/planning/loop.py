@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array
 from .dynamics import Dynamics
-from .lower import _NEAR, CALL, Candidates, Grid, LowerCertificate
+from .lower import _NEAR, CALL, Candidates, Grid, Index, LowerCertificate, distinct
 from .upper import Controller, ControllerSearch
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _FEWEST = 8
 _LITTLE = 0.02  # a gain in a round that is little, as a share of the gap
 _EVALUATION = 1e-4  # what the value of a controller may be off, as a share of the gap
 _BACKUP_POINTS = 500
+_MET = 1500  # steps of a trajectory whose beliefs a controller is polished for
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,13 @@ class Bracket:
         self._rng = np.random.default_rng(0)  # trajectories; a fixed stream, so that plans repeat
         self._belief = dynamics.start.copy()
         self._upper_share = 0.5
+        self._upper_rate = np.inf  # what the last search has lowered the bound by, per work
         self._rates = [np.inf, np.inf]  # what each way to choose points has raised the bound by, per work
         self._way = 0
         self._before = (0.0, 0.0)
         self._credit = 0.0
         self._last_cost = self._spent = 0.0
+        self._pause = self._pauses = 0  # how often to leave the grid's controllers out, after fruitless ones
         self._patience = 1.0  # how much longer than the last search to save up, after fruitless ones
 
     def start_from(self, grid: LowerCertificate, controller: Controller) -> None:
@@ -116,7 +119,8 @@ class Bracket:
     def _lower_the_upper(self, tolerance: float, lower_work: float, lower_rate: float) -> None:
         """Spend a share of the work on controllers; save it up where the last search cost more."""
         upper, work = self.upper, self.search.work
-        stuck = lower_rate * lower_work < _LITTLE * self.gap  # then more points will not close the gap
+        # Where points bring little, and less for the work than controllers did, they will not close the gap.
+        stuck = lower_rate * lower_work < _LITTLE * self.gap and lower_rate <= self._upper_rate
         share = 0.8 if stuck else self._upper_share
         self._credit += max(0.08 * self.work, min(0.3 * self.work, 1.5e8), lower_work * share / (1 - share))
         if self._credit < (min(self._last_cost, self._spent) if stuck else self._last_cost) and self.rounds:
@@ -128,7 +132,7 @@ class Bracket:
         self._last_cost = spent * self._patience if fruitless else 0.0
         self._spent = spent
         self._credit = 0.0
-        rate = (upper - self.upper) / spent
+        self._upper_rate = rate = (upper - self.upper) / spent
         if len(self.rounds) > 2:
             target = (rate + 1e-18) / (rate + lower_rate + 2e-18)
             self._upper_share = min(0.8, max(0.15, 0.6 * share + 0.4 * target))
@@ -143,24 +147,39 @@ class Bracket:
         return self.gap < 0.98 * gap
 
     def _improve(self, tolerance: float, budget: float) -> None:
+        """Controllers from the grid, unless those of the last times were no good; then better the best."""
         search, limit = self.search, self.search.work + budget
         search.tolerance = max(1e-10, _EVALUATION * self.gap)
+        self._pause -= 1
+        if self._pause < 0:
+            before = search.bound
+            self._from_the_grid(tolerance, limit)
+            self._pauses = 0 if search.bound < before - 0.01 * self.gap else 2 * self._pauses + 1
+            self._pause = self._pauses
+        assert search.best is not None
+        before = np.inf
+        while search.work < limit and self.gap > tolerance and not search.expired():
+            if search.bound > before - 0.01 * self.gap:
+                break
+            before = search.bound
+            # What it meets itself tells more about a controller than what the lower bound's policy meets.
+            met = search.met(search.best, self._rng.random(min(_MET, 2 * self.grid.n)))
+            search.polish(search.best, met, limit - search.work)
+
+    def _from_the_grid(self, tolerance: float, limit: float) -> None:
+        """Point-based backups where the lower bound's policy goes, and that policy itself as a controller."""
+        search = self.search
         beliefs = self._backup_beliefs()
-        found: list[Controller] = []
         search.improve_by_points(beliefs)
-        if self.gap <= tolerance:
-            return
+        found: list[Controller] = []
         for read in (self._largest_weights, self._nearest_points):
-            found.append(read())
             if self.gap <= tolerance:
                 return
-        assert search.best is not None
+            found.append(read())
         best = min(found, key=lambda controller: controller.bound)
         left = limit - search.work
         if best.bound > search.bound + 1e-12 and left > 50 * CALL:
             search.polish(best, beliefs, 0.4 * left)
-        if limit > search.work and self.gap > tolerance:
-            search.polish(search.best, beliefs, limit - search.work)
 
     def _backup_beliefs(self) -> Array:
         beliefs, mass = self.grid.beliefs, self.grid.mass[: self.grid.n]
@@ -220,33 +239,36 @@ class Bracket:
     def _promising_successors(self, count: int, from_all: bool = False) -> Candidates:
         """By mass × distance and by mass × (V_upper − V_lower), ranked by mass × lift."""
         grid = self.grid
-        beliefs, mass, inner, whence = grid.successors(from_all)
-        _, first, inverse = np.unique(beliefs.round(7), axis=0, return_index=True, return_inverse=True)
-        inverse = inverse.ravel()
-        distance, _ = cKDTree(grid.beliefs).query(beliefs[first])
-        total = np.bincount(inverse, mass)
+        beliefs, mass, inner, whence, weight = grid.successors(from_all)
+        first, inverse = distinct(beliefs)
+        total: Array = np.bincount(inverse, mass).astype(np.float64)
         assert self.search.best is not None
         vectors = self.search.best.vectors
         spread = self.search.values(beliefs, vectors) - inner
-        by_gap = np.bincount(inverse, mass * (spread - spread.min()))
-        by_distance = total * np.minimum(distance, 0.3)
+        by_gap: Array = np.bincount(inverse, mass * (spread - spread.min())).astype(np.float64)
+        away = np.flatnonzero(weight[first] < 1.0 - 1e-9)  # the others are points already
+        some = away[np.union1d(_top(total[away], 4 * count), _top(by_gap[away], 2 * count))]
+        distance, _ = cKDTree(grid.beliefs).query(beliefs[first[some]])
+        by_distance = total[some] * np.minimum(distance, 0.3)
         new = np.flatnonzero(distance > 10 * _NEAR)
-        pool = np.union1d(
-            new[np.argsort(-by_distance[new], kind="stable")[:count]],
-            new[np.argsort(-by_gap[new], kind="stable")[:count]],
-        )
-        chosen = first[pool]
+        pool = np.union1d(new[_top(by_distance[new], count)], new[_top(by_gap[some[new]], count)])
+        chosen = first[some[pool]]
         found = grid.candidates(beliefs[chosen], inner[chosen], whence[chosen])
-        promise = total[pool] * grid.lift(found)
-        return found[np.argsort(-promise, kind="stable")[:count]]
+        promise = total[some[pool]] * grid.lift(found)
+        return found[_top(promise, count)]
 
     def _along_a_trajectory(self, count: int, chosen: Array) -> Candidates:
         grid = self.grid
         met, lift, self._belief = grid.wander(self._belief, self._rng.random(2 * count))
-        _, first = np.unique(met.beliefs.round(7), axis=0, return_index=True)
+        first, _ = distinct(met.beliefs)
         distance, _ = cKDTree(np.concatenate([grid.beliefs, chosen])).query(met.beliefs[first])
         useful = first[(distance > 10 * _NEAR) & (lift[first] > 1e-12)]
-        return met[useful[np.argsort(-lift[useful], kind="stable")[:count]]]
+        return met[useful[_top(lift[useful], count)]]
+
+
+def _top(scores: Array, count: int) -> Index:
+    """The places of the highest scores, the highest first."""
+    return np.argsort(-scores, kind="stable")[:count]
 
 
 def close(

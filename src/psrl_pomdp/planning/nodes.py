@@ -1,4 +1,5 @@
-"""Compiled steps on the nodes of a controller: which are alike, which are reached, their vectors and flows.
+"""Compiled steps on the nodes of a controller: which are alike, which are reached, their vectors and flows,
+and what their policy meets.
 
 A node n has an action a_n and a successor σ(n, o) for each reading.
 """
@@ -7,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from .grid_steps import drawn, next_beliefs
 
 
 @njit(cache=True, nogil=True)
@@ -130,3 +133,29 @@ def edge_flows(joint, comes, actions, mass):
                 edges[count, 0], edges[count, 1] = node, o
                 count += 1
     return beliefs[:count], flows[:count], edges[:count]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def least(vectors, belief):
+    """The vector that attains min α·b."""
+    best, value = 0, np.inf
+    for n in range(len(vectors)):
+        total = 0.0
+        for s in range(len(belief)):
+            total += vectors[n, s] * belief[s]
+        if total < value:
+            best, value = n, total
+    return best
+
+
+@njit(cache=True, nogil=True)
+def trajectory(joint, actions, vectors, belief, uniforms):
+    """Beliefs that are met by playing the action of the vector that attains min α·b."""
+    n_observations, n_states = joint.shape[1:3]
+    chances, beliefs = np.empty(n_observations), np.empty((n_observations, n_states))
+    met = np.empty((len(uniforms), n_states))
+    for step in range(len(uniforms)):
+        met[step] = belief
+        next_beliefs(joint, belief, actions[least(vectors, belief)], chances, beliefs)
+        belief = beliefs[drawn(chances, uniforms[step])].copy()
+    return met

@@ -178,7 +178,8 @@ def _compile() -> None:
     bracket.grid.certify()
     assert bracket.grid.best_certificate is not None
     Grid(tiny, 16).replay(bracket.grid.best_certificate)
-    bracket.search.polish(Controller(*_one_node(tiny), 1.0, 0), tiny.starts, 1.0)
+    one = Controller(*_one_node(tiny), 1.0, 0)
+    bracket.search.polish(one, bracket.search.met(one, np.array([0.5])), 1.0)
     StartBracket(tiny, 16).round(1e-9)
 
 

@@ -28,7 +28,7 @@ from ..arrays import Array
 from . import nodes
 from .chains import Chain, pairs, relax, stationary
 from .dynamics import Dynamics
-from .lower import CALL, never
+from .lower import CALL, distinct, never
 
 Index = npt.NDArray[np.int64]
 
@@ -229,6 +229,13 @@ class ControllerSearch:
             if self.bound > before - 1e-12 or self.expired():
                 break
             self.vectors = self.best.vectors
+
+    def met(self, controller: Controller, uniforms: Array) -> Array:
+        """Beliefs along a trajectory of the belief policy, each once."""
+        d = self.dynamics
+        self.work += CALL + len(uniforms) * (2.0 * controller.vectors.size + d.joint[0].size)
+        beliefs = nodes.trajectory(d.joint, controller.actions, controller.vectors, d.start, uniforms)
+        return np.asarray(beliefs[np.sort(distinct(beliefs)[0])])
 
     def polish(self, start: Controller, beliefs: Array, budget: float) -> None:
         """Split edges of a controller, with ever deeper lookahead, while it pays and the budget lasts."""
