@@ -54,13 +54,12 @@ class Bracket:
         self._rng = np.random.default_rng(0)  # trajectories; a fixed stream, so that plans repeat
         self._belief = dynamics.start.copy()
         self._upper_share = 0.5
-        self._upper_rate = np.inf  # what the last search has lowered the bound by, per work
         self._rates = [np.inf, np.inf]  # what each way to choose points has raised the bound by, per work
         self._way = 0
         self._before = (0.0, 0.0)
         self._credit = 0.0
         self._last_cost = self._spent = 0.0
-        self._pause = self._pauses = 0  # how often to leave the grid's controllers out, after fruitless ones
+        self._from_grid_next = True  # not where the last controllers from the grid brought nothing
         self._patience = 1.0  # how much longer than the last search to save up, after fruitless ones
 
     def start_from(self, grid: LowerCertificate, controller: Controller) -> None:
@@ -119,8 +118,7 @@ class Bracket:
     def _lower_the_upper(self, tolerance: float, lower_work: float, lower_rate: float) -> None:
         """Spend a share of the work on controllers; save it up where the last search cost more."""
         upper, work = self.upper, self.search.work
-        # Where points bring little, and less for the work than controllers did, they will not close the gap.
-        stuck = lower_rate * lower_work < _LITTLE * self.gap and lower_rate <= self._upper_rate
+        stuck = lower_rate * lower_work < _LITTLE * self.gap  # then more points will not close the gap
         share = 0.8 if stuck else self._upper_share
         self._credit += max(0.08 * self.work, min(0.3 * self.work, 1.5e8), lower_work * share / (1 - share))
         if self._credit < (min(self._last_cost, self._spent) if stuck else self._last_cost) and self.rounds:
@@ -132,7 +130,7 @@ class Bracket:
         self._last_cost = spent * self._patience if fruitless else 0.0
         self._spent = spent
         self._credit = 0.0
-        self._upper_rate = rate = (upper - self.upper) / spent
+        rate = (upper - self.upper) / spent
         if len(self.rounds) > 2:
             target = (rate + 1e-18) / (rate + lower_rate + 2e-18)
             self._upper_share = min(0.8, max(0.15, 0.6 * share + 0.4 * target))
@@ -147,15 +145,15 @@ class Bracket:
         return self.gap < 0.98 * gap
 
     def _improve(self, tolerance: float, budget: float) -> None:
-        """Controllers from the grid, unless those of the last times were no good; then better the best."""
+        """Controllers from the grid, unless the last ones were no good; then better the best."""
         search, limit = self.search, self.search.work + budget
         search.tolerance = max(1e-10, _EVALUATION * self.gap)
-        self._pause -= 1
-        if self._pause < 0:
+        if self._from_grid_next:
             before = search.bound
             self._from_the_grid(tolerance, limit)
-            self._pauses = 0 if search.bound < before - 0.01 * self.gap else 2 * self._pauses + 1
-            self._pause = self._pauses
+            self._from_grid_next = search.bound < before - 0.01 * self.gap
+        else:
+            self._from_grid_next = True
         assert search.best is not None
         before = np.inf
         while search.work < limit and self.gap > tolerance and not search.expired():

@@ -11,7 +11,8 @@ the controller exactly makes the bound tight; improving it makes it low.
 Improvement here is of three kinds: point-based backups (a vector for each belief of a set, pointers to the
 vectors that attain the minima); splitting edges (the average belief on an edge n → σ(n, o) of the running
 controller tells whether another node, old or new, would serve it better: to first order the cost falls by
-flow times difference); and lookahead, several backups on top of a controller before edges are split again.
+flow times difference); and lookahead, several backups on top of a controller before edges are split again,
+at beliefs that the controller's own policy meets.
 """
 
 from __future__ import annotations
