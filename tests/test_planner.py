@@ -40,7 +40,7 @@ from psrl_pomdp.planning.interpolation import (
     repaired_value,
     scratch,
 )
-from psrl_pomdp.planning.lower import Grid, distinct
+from psrl_pomdp.planning.lower import Grid, distinct_beliefs
 from psrl_pomdp.planning.nodes import trajectory
 from psrl_pomdp.planning.upper import ControllerSearch
 from psrl_pomdp.planning.verification import _mean, _repaired
@@ -136,7 +136,7 @@ def test_beliefs_that_are_alike_count_once() -> None:
     rng = np.random.default_rng(5)
     some = rng.dirichlet(np.ones(4), size=300)
     beliefs = np.concatenate([some, some[::-1] + 1e-9, np.eye(4)])
-    first, which = distinct(beliefs)
+    first, which = distinct_beliefs(beliefs)
     apart = np.unique(np.round(beliefs * 1e7), axis=0)
     assert len(first) == len(apart)
     assert np.abs(beliefs[first][which] - beliefs).max() < 1e-7

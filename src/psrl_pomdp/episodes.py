@@ -15,6 +15,7 @@ from numba import njit
 
 from .arrays import Array
 from .belief import BARE, update
+from .planning.nodes import best_vector
 from .posterior.ensemble import follow, reach, refresh_due
 
 Index = npt.NDArray[np.int64]
@@ -67,19 +68,6 @@ def choose(policy, belief):
     if policy.node[0] >= 0:
         return policy.actions[policy.node[0]]
     return policy.actions[best_vector(policy.vectors, belief[:, 0])]
-
-
-@njit(**BARE)
-def best_vector(vectors, belief):
-    """The n that attains min α_n·b, the first of equals."""
-    best, least = 0, np.inf
-    for n in range(len(vectors)):
-        total = 0.0
-        for s in range(len(belief)):
-            total += vectors[n, s] * belief[s]
-        if total < least:
-            best, least = n, total
-    return best
 
 
 @njit(**BARE)

@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array
 from .dynamics import Dynamics
-from .lower import _NEAR, CALL, Candidates, Grid, Index, LowerCertificate, distinct
+from .lower import _NEAR, CALL, Candidates, Grid, Index, LowerCertificate, distinct_beliefs
 from .upper import Controller, ControllerSearch
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Bracket:
         self._before = (0.0, 0.0)
         self._credit = 0.0
         self._last_cost = self._spent = 0.0
-        self._from_grid_next = True  # not where the last controllers from the grid brought nothing
+        self._grid_controllers_due = True  # not where the last controllers from the grid brought nothing
         self._patience = 1.0  # how much longer than the last search to save up, after fruitless ones
 
     def start_from(self, grid: LowerCertificate, controller: Controller) -> None:
@@ -148,12 +148,12 @@ class Bracket:
         """Controllers from the grid, unless the last ones were no good; then better the best."""
         search, limit = self.search, self.search.work + budget
         search.tolerance = max(1e-10, _EVALUATION * self.gap)
-        if self._from_grid_next:
+        if self._grid_controllers_due:
             before = search.bound
-            self._from_the_grid(tolerance, limit)
-            self._from_grid_next = search.bound < before - 0.01 * self.gap
+            self._try_grid_controllers(tolerance, limit)
+            self._grid_controllers_due = search.bound < before - 0.01 * self.gap
         else:
-            self._from_grid_next = True
+            self._grid_controllers_due = True
         assert search.best is not None
         before = np.inf
         while search.work < limit and self.gap > tolerance and not search.expired():
@@ -164,7 +164,7 @@ class Bracket:
             met = search.met(search.best, self._rng.random(min(_MET, 2 * self.grid.n)))
             search.polish(search.best, met, limit - search.work)
 
-    def _from_the_grid(self, tolerance: float, limit: float) -> None:
+    def _try_grid_controllers(self, tolerance: float, limit: float) -> None:
         """Point-based backups where the lower bound's policy goes, and that policy itself as a controller."""
         search = self.search
         beliefs = self._backup_beliefs()
@@ -238,7 +238,7 @@ class Bracket:
         """By mass × distance and by mass × (V_upper − V_lower), ranked by mass × lift."""
         grid = self.grid
         beliefs, mass, inner, whence, weight = grid.successors(from_all)
-        first, inverse = distinct(beliefs)
+        first, inverse = distinct_beliefs(beliefs)
         total: Array = np.bincount(inverse, mass).astype(np.float64)
         assert self.search.best is not None
         vectors = self.search.best.vectors
@@ -258,7 +258,7 @@ class Bracket:
     def _along_a_trajectory(self, count: int, chosen: Array) -> Candidates:
         grid = self.grid
         met, lift, self._belief = grid.wander(self._belief, self._rng.random(2 * count))
-        first, _ = distinct(met.beliefs)
+        first, _ = distinct_beliefs(met.beliefs)
         distance, _ = cKDTree(np.concatenate([grid.beliefs, chosen])).query(met.beliefs[first])
         useful = first[(distance > 10 * _NEAR) & (lift[first] > 1e-12)]
         return met[useful[_top(lift[useful], count)]]

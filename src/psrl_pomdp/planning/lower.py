@@ -415,7 +415,7 @@ class Grid:
                 after = moved[parent] @ self.dynamics.joint[action, reading]
                 if after.sum() > 1e-12:
                     moved[i] = after / after.sum()
-        first, _ = distinct(moved)
+        first, _ = distinct_beliefs(moved)
         kept = np.sort(first[first >= n_states])
         nobody = np.full((len(kept), 3), -1)
         place = np.full(len(moved), -1)
@@ -493,7 +493,7 @@ class Grid:
         return sum(met[1:], start=met[0]), np.concatenate(lifts), belief
 
 
-def distinct(beliefs: Array) -> tuple[Index, Index]:
+def distinct_beliefs(beliefs: Array) -> tuple[Index, Index]:
     """The first of the beliefs that are alike to seven digits, and which of these each belief is.
 
     Told apart by a number each, which no two different ones agree in but by a chance of 2⁻⁶⁴.

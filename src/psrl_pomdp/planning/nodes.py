@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..belief import BARE
 from .grid_steps import drawn, next_beliefs
 
 
@@ -135,16 +136,16 @@ def edge_flows(joint, comes, actions, mass):
     return beliefs[:count], flows[:count], edges[:count]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def least(vectors, belief):
-    """The vector that attains min α·b."""
-    best, value = 0, np.inf
+@njit(**BARE)
+def best_vector(vectors, belief):
+    """The n that attains min α_n·b, the first of equals."""
+    best, least = 0, np.inf
     for n in range(len(vectors)):
         total = 0.0
         for s in range(len(belief)):
             total += vectors[n, s] * belief[s]
-        if total < value:
-            best, value = n, total
+        if total < least:
+            best, least = n, total
     return best
 
 
@@ -156,6 +157,6 @@ def trajectory(joint, actions, vectors, belief, uniforms):
     met = np.empty((len(uniforms), n_states))
     for step in range(len(uniforms)):
         met[step] = belief
-        next_beliefs(joint, belief, actions[least(vectors, belief)], chances, beliefs)
+        next_beliefs(joint, belief, actions[best_vector(vectors, belief)], chances, beliefs)
         belief = beliefs[drawn(chances, uniforms[step])].copy()
     return met

@@ -29,7 +29,7 @@ from ..arrays import Array
 from . import nodes
 from .chains import Chain, pairs, relax, stationary
 from .dynamics import Dynamics
-from .lower import CALL, distinct, never
+from .lower import CALL, distinct_beliefs, never
 
 Index = npt.NDArray[np.int64]
 
@@ -236,7 +236,7 @@ class ControllerSearch:
         d = self.dynamics
         self.work += CALL + len(uniforms) * (2.0 * controller.vectors.size + d.joint[0].size)
         beliefs = nodes.trajectory(d.joint, controller.actions, controller.vectors, d.start, uniforms)
-        return np.asarray(beliefs[np.sort(distinct(beliefs)[0])])
+        return np.asarray(beliefs[np.sort(distinct_beliefs(beliefs)[0])])
 
     def polish(self, start: Controller, beliefs: Array, budget: float) -> None:
         """Split edges of a controller, with ever deeper lookahead, while it pays and the budget lasts."""
