@@ -34,9 +34,9 @@ from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import (
+    LIST,
     _leaving,
     interpolate,
-    interpolate_among,
     repaired_value,
     scratch,
 )
@@ -76,10 +76,10 @@ def test_interpolation_solves_its_linear_program(n_states: int) -> None:
     for _ in range(20):
         points = cloud(rng, n_states, 40)
         h, n = rng.random(points.shape[1]), points.shape[1]
-        basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
-        for warm in (False, True):
+        basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
+        for _ in ("from the vertices", "from the last basis"):
             tau = rng.dirichlet(np.full(n_states, 0.5))
-            value, _ = interpolate(points, h, n, tau, basis, weights, warm, *scratch(n, n_states))
+            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(n, n_states))
             best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
             assert value == pytest.approx(-best.fun, abs=1e-8)
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
@@ -107,13 +107,14 @@ def test_interpolation_between_a_list_of_points_alone() -> None:
         tau[0] = 0.0
         tau /= tau.sum()
         listed = np.concatenate([np.arange(n_states), np.arange(n_states, n, 3)])
-        basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
+        basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
         room: Any = scratch(n, n_states)
-        room[4][: len(listed)] = listed
-        value, _ = interpolate_among(points, h, 0, tau, basis, weights, False, len(listed), room)
+        room.short[: len(listed)], room.short[LIST] = listed, len(listed)
+        value, _ = interpolate(points, h, 0, tau, basis, weights, room)
         best = linprog(-h[listed], A_eq=points[:, listed], b_eq=tau, bounds=(0, None), method="highs")
         assert value == pytest.approx(-best.fun, abs=1e-8)
         assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+        assert room.short[LIST] == 0  # a list is for one belief
 
 
 def test_points_that_come_when_time_is_up_keep_the_bound_valid() -> None:
@@ -167,9 +168,9 @@ def test_repaired_values_lie_below_every_concave_function() -> None:
         planes = rng.standard_normal((6, n_states))
         h = (planes @ points).min(axis=0)
         tau = rng.dirichlet(np.full(n_states, 0.5))
-        basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
+        basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
         n = points.shape[1]
-        interpolate(points, h, n, tau, basis, weights, False, *scratch(n, n_states))
+        interpolate(points, h, n, tau, basis, weights, scratch(n, n_states))
         room = np.empty(n_states), np.empty(n_states)
         good = repaired_value(points, h, tau, basis, weights, *room)
         assert good <= (planes @ tau).min() + 1e-12

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .interpolation import LIST, interpolate_among, repaired_value, scratch
+from .interpolation import LIST, interpolate, repaired_value, scratch
 
 _NEVER = 1e-300  # readings less likely than this are left out
 
@@ -92,7 +92,7 @@ def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
 
 @njit(cache=True, nogil=True)
 def _list_columns(a, o, basis, weights, own, seen, short):
-    """The points that make up what follows from the points `own` that make up a belief: how many.
+    """List the points that make up what follows from the points `own` that make up a belief.
 
     seen[i] is the number of the last list with point i in it, and its last place counts lists.
     """
@@ -106,7 +106,7 @@ def _list_columns(a, o, basis, weights, own, seen, short):
                     seen[j] = seen[-1]
                     short[count] = j
                     count += 1
-    return count
+    short[LIST] = count
 
 
 @njit(cache=True, nogil=True)
@@ -124,9 +124,10 @@ def _raise_by_list(i, a, own, value, best, arrays, seen, room):
             before = 0.0
             for s in range(len(own)):
                 before += tau[i, a, o, s] * h[s]
-            count = _list_columns(a, o, basis, weights, own, seen, room[4])
-            inner, spent = interpolate_among(
-                points, h, 0, tau[i, a, o], basis[i, a, o], weights[i, a, o], False, count, room
+            _list_columns(a, o, basis, weights, own, seen, room.short)
+            basis[i, a, o, 0] = -1
+            inner, spent = interpolate(
+                points, h, np.int64(0), tau[i, a, o], basis[i, a, o], weights[i, a, o], room
             )
             value += reach[i, a, o] * (inner - before)
             work += spent
@@ -144,15 +145,16 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
     n_actions, n_observations, n_states = tau.shape[1:]
     room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
     arrays = points, h, reach, tau, basis, weights
-    values = np.empty(n_actions)
+    values, warm = np.empty(n_actions), np.empty(n_actions, np.bool_)
     work = 0.0
     for i in range(first, last):
         _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
         best = 1e300
         start = known[i - first]
-        for a in np.argsort(values - 1e6 * (start[:, 0, 0] >= 0)):
-            warm = start[a, 0, 0] >= 0
-            near = not warm and own[i - first].max() >= 0
+        for a in range(n_actions):
+            warm[a] = start[a].max() >= 0
+        for a in np.argsort(values - 1e6 * warm):
+            near = not warm[a] and own[i - first].max() >= 0
             if near:
                 values[a], spent = _raise_by_list(i, a, own[i - first], values[a], best, arrays, seen, room)
                 work += spent
@@ -163,12 +165,13 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
                     before = 0.0
                     for k in range(n_states):
                         before += weights[i, a, o, k] * h[basis[i, a, o, k]]
-                    if warm:
+                    if warm[a]:
                         basis[i, a, o] = start[a, o]
-                    inner, spent = interpolate_among(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], warm or near, 0,
-                        room,
-                    )  # fmt: skip
+                    elif not near:
+                        basis[i, a, o, 0] = -1
+                    inner, spent = interpolate(
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], room
+                    )
                     values[a] += reach[i, a, o] * (inner - before)
                     work += spent
             best = min(best, values[a])
@@ -197,8 +200,8 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen):
                     for k in range(n_states):
                         old_basis[k], old_weights[k] = basis[i, a, o, k], weights[i, a, o, k]
                         before += old_weights[k] * h[old_basis[k]]
-                    after, spent = interpolate_among(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], True, 0, room
+                    after, spent = interpolate(
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], room
                     )
                     work += spent
                     if after >= before:
@@ -304,7 +307,7 @@ def lookahead(
     """min_a {c(b, a) + Σ P h̃(τ)} at a belief b = Σ γ_k g_k: its value, the action, and the work.
 
     Σ γ_k q(g_k, a) is a floor for the value of an action, so that one whose floor is above the best is not
-    looked at. `chances`, `beliefs` and `bases`, with -1 for actions not looked at, are left for all actions.
+    looked at. `chances`, `beliefs` and `bases`, with -1 for what was not looked at, are left for all actions.
     """
     n_actions, n_states = state_cost.shape
     n_observations = joint.shape[1]
@@ -325,13 +328,10 @@ def lookahead(
         for s in range(n_states):
             value += belief[s] * state_cost[a, s]
         next_beliefs(joint, belief, a, chances[a], beliefs[a])
-        bases[a] = 0
         for o in range(n_observations):
             if chances[a, o] > 0.0:
-                count = _list_columns(a, o, basis, weights, own, seen, room[4])
-                inner, spent = interpolate_among(
-                    points, h, n, beliefs[a, o], bases[a, o], found, False, count, room
-                )
+                _list_columns(a, o, basis, weights, own, seen, room.short)
+                inner, spent = interpolate(points, h, n, beliefs[a, o], bases[a, o], found, room)
                 value += chances[a, o] * inner
                 work += spent
         if value < best:
@@ -378,14 +378,15 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
         np.empty(len(uniforms)),
     )
     bases = np.empty((len(uniforms), n_actions, n_observations, n_states), np.int32)
-    own_basis, own_weights = np.zeros(n_states, np.int32), np.zeros(n_states)
+    own_basis, own_weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
     own = np.empty((len(uniforms), n_states), np.int32)
     belief = belief.copy()
-    work, warm = 0.0, False
+    work = 0.0
     for step in range(len(uniforms)):
         visited[step] = belief
-        inner[step], first = interpolate_among(points, h, n, belief, own_basis, own_weights, warm, 0, room)
-        own[step] = np.where(own_weights > 0.0, own_basis, -1)
+        inner[step], first = interpolate(points, h, n, belief, own_basis, own_weights, room)
+        for k in range(n_states):
+            own[step, k] = own_basis[k] if own_weights[k] > 0.0 else -1
         best, a, spent = lookahead(
             joint,
             state_cost,
@@ -405,5 +406,4 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
         o = drawn(chances[a], uniforms[step])
         belief[:] = beliefs[a, o]
         own_basis[:] = bases[step, a, o]
-        warm = True
     return visited, lift, inner, own, bases, belief, work

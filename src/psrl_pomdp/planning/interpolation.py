@@ -17,8 +17,13 @@ and inverted only where it is not.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 from numba import njit
+
+from ..arrays import Array
 
 _FACE = 1e-10  # coordinates of τ below this are left to the vertices
 _PIVOT = 1e-9
@@ -30,14 +35,32 @@ _MOST_PIVOTS = 400
 _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 
+class Room(NamedTuple):
+    """What `interpolate` works with."""
+
+    reduced: Array  # [n]: prices of the points
+    barred: Array  # [n]: penalties for points outside the face
+    table: Array  # [S, S]: the basis, factorised
+    inverse: Array  # [S, S]
+    short: npt.NDArray[np.int64]  # [LIST + 1]: numbers of points to try first; how many, in the last place
+    listed: Array  # [S + 2, LIST]: their columns, h and prices
+    lines: Array  # [5, S]
+    numbers: npt.NDArray[np.int64]  # [4, S]
+
+
 @njit(cache=True, nogil=True)
 def scratch(n, n_states):
-    """Room for `interpolate`: prices and bars of the points, matrices, the short list, and lines of S."""
-    reduced, barred = np.empty(n), np.empty(n)
-    table, inverse = np.empty((n_states, n_states)), np.empty((n_states, n_states))
-    short, listed = np.empty(LIST, np.int64), np.empty((n_states + 2, LIST))
-    lines, numbers = np.empty((5, max(n_states, 3))), np.empty((4, n_states), np.int64)
-    return reduced, barred, table, inverse, short, listed, lines, numbers
+    short = np.zeros(LIST + 1, np.int64)
+    return Room(
+        np.empty(n),
+        np.empty(n),
+        np.empty((n_states, n_states)),
+        np.empty((n_states, n_states)),
+        short,
+        np.empty((n_states + 2, LIST)),
+        np.empty((5, max(n_states, 3))),
+        np.empty((4, n_states), np.int64),
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -214,12 +237,12 @@ def _gather(points, h, rows, m, short, length, listed):
 
 
 @njit(cache=True, nogil=True)
-def _suited(points, h, n_states, rows, m, count, short, listed):
+def _inside(points, rows, m, short):
     """Leave in the list only points inside the face; how many."""
     length = 0
-    for q in range(count):
+    for q in range(short[LIST]):
         outside, k = 0.0, 0
-        for s in range(n_states):
+        for s in range(len(points)):
             if k < m and rows[k] == s:
                 k += 1
             else:
@@ -227,7 +250,6 @@ def _suited(points, h, n_states, rows, m, count, short, listed):
         if outside == 0.0:
             short[length] = short[q]
             length += 1
-    _gather(points, h, rows, m, short, length, listed)
     return length
 
 
@@ -382,51 +404,57 @@ def _pivots(points, h, n, tau, basis, rows, m, good, full, state, room):
 
 
 @njit(cache=True, nogil=True)
-def interpolate(points, h, n, tau, basis, weights, warm, *room):
-    """h̃(τ), with its basis and weights in place; returns the value and the work that it took.
-
-    `points[s, i]` has states outer, so that pricing runs along points; `room` is `scratch(n, S)`.
-    """
-    return interpolate_among(points, h, n, tau, basis, weights, warm, 0, room)
-
-
-@njit(cache=True, nogil=True)
-def interpolate_among(points, h, n, tau, basis, weights, warm, count, room):
-    """`interpolate`, trying first the points that are numbered in the first `count` places of the list.
-
-    With n = 0 it tries no others; it must not be asked to begin from the last basis (`warm`) then.
-    """
-    n_states = len(tau)
-    barred, table, lines, numbers = room[1], room[2], room[6], room[7]
-    x, line, step, order, rows, whole = lines[0], lines[2], lines[3], numbers[0], numbers[1], numbers[2]
+def _face(tau, rows, whole):
+    """The states that τ has mass on, in `rows`: how many; and all states, in `whole`."""
     m = 0
-    for s in range(n_states):
+    for s in range(len(tau)):
         whole[s] = s
         if tau[s] > _FACE:
             rows[m] = s
             m += 1
+    return m
+
+
+@njit(cache=True, nogil=True)
+def interpolate(points, h, n, tau, basis, weights, room):
+    """h̃(τ), with its basis and weights in place; returns the value and the work that it took.
+
+    `points[s, i]` has states outer, so that pricing runs along points; `room` is `scratch(n, S)`. It begins
+    from `basis`, or from the vertices where that has -1 in its first place, and tries the points on the short
+    list first, which it uses up; with n = 0 it tries no others, and must not be given a basis.
+    """
+    # No argument here may be a literal: numba compiles the whole for each of them.
+    n_states = len(tau)
+    barred, table, lines, numbers = room.barred, room.table, room.lines, room.numbers
+    x, line, step, order, rows = lines[0], lines[2], lines[3], numbers[0], numbers[1]
+    m = _face(tau, rows, numbers[2])
+    listed = room.short[LIST] > 0
     if m == 1:
         for k in range(n_states):
             basis[k] = rows[0]
             weights[k] = 0.0
         weights[0] = 1.0
+        room.short[LIST] = 0
         return h[rows[0]], 1.0
     full = m == n_states
     if not full:
         _bar_other_faces(points, n, n_states, rows, m, barred)
     state = lines[4]
-    state[0], state[1], state[2] = 0.0, 0.0, m * m * m / 3 if warm else 0.0
-    good = warm
-    if warm and not full:
+    good = basis[0] >= 0
+    state[0], state[1], state[2] = 0.0, 0.0, m * m * m / 3 if good else 0.0
+    if good and not full:
         for k in range(m):
             if barred[basis[k]] > 0.0:
                 good = False
     good = good and _weighed(points, basis, rows, m, tau, table, order, x, line, step)
-    if count > 0 and not good:
-        state[0] = _suited(points, h, n_states, rows, m, count, room[4], room[5])
+    if listed and not good:
+        length = _inside(points, rows, m, room.short)
+        _gather(points, h, rows, m, room.short, length, room.listed)
+        state[0] = length
+    room.short[LIST] = 0
     sound = _pivots(points, h, n, tau, basis, rows, m, good, full, state, room)
     if not sound and not _weighed(points, basis, rows, m, tau, table, order, x, line, step):
-        _from_vertices(rows, m, tau, h, basis, room[3], x, lines[1])
+        _from_vertices(rows, m, tau, h, basis, room.inverse, x, lines[1])
     value = 0.0
     for k in range(m):
         weights[k] = max(x[k], 0.0)

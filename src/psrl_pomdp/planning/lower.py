@@ -225,8 +225,9 @@ class Grid:
         basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
         values = np.empty(len(beliefs))
         for i, belief in enumerate(beliefs):
+            basis[0] = -1
             values[i], spent = interpolate(
-                self.points, self.h, self.n, np.ascontiguousarray(belief), basis, weights, False, *room
+                self.points, self.h, self.n, np.ascontiguousarray(belief), basis, weights, room
             )
             self.work += spent
         return values
