@@ -125,6 +125,17 @@ def nearly_deterministic(noise: float, n_states: int = 4) -> POMDP:
     return POMDP(setting, (1 - noise) * moves + noise / n_states)
 
 
+def grid_by_areas(columns: int, noise: float = 0.15) -> POMDP:
+    """The noisy grid of four rows, read by areas: the upper or lower half of the first, second or a later
+    column, or with probability `noise` another area. The goal is never seen as such."""
+    moves = problem("noisy-grid", rows=4, columns=columns)
+    row, column = np.divmod(np.arange(moves.n_states), columns)
+    sensor = np.full((moves.n_states, 6), noise / 5)
+    sensor[np.arange(moves.n_states), 2 * np.minimum(column, 2) + (row >= 2)] = 1 - noise
+    start = np.full(moves.n_states, 1 / moves.n_states)
+    return POMDP(Setting(sensor, moves.setting.cost, start, first_observation=None), moves.transition)
+
+
 def corridors(length: int) -> POMDP:
     """Two rooms on a corridor with four headings, walls felt with errors: of the hallway's kind."""
     places = length + 2
@@ -301,7 +312,9 @@ def hard_classes() -> list[tuple[str, POMDP, float]]:
         for noise, target in ((0.001, 5e-6), (0.01, 5e-6), (0.05, 1e-4))
     ]
     for columns, target in ((3, 1e-5), (4, 1e-4)):
-        classes.append((f"noisy grid 4 x {columns}", problem("noisy-grid", rows=4, columns=columns), target))
+        classes.append((f"grid 4 x {columns} read by areas", grid_by_areas(columns), target))
+        walls = problem("noisy-grid", rows=4, columns=columns)
+        classes.append((f"grid 4 x {columns} read by walls", walls, target))
     for length, target in ((3, 2e-3), (7, 2e-3), (13, 5e-3)):
         classes.append((f"corridors, {4 * (length + 2)} states", corridors(length), target))
     classes.append(("tiger-grid, 36 states", tiger_grid(), 2e-3))
