@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -40,6 +41,7 @@ from psrl_pomdp.planning.interpolation import (
     repaired_value,
     scratch,
 )
+from psrl_pomdp.planning.loop import Bracket
 from psrl_pomdp.planning.lower import Grid, distinct_beliefs
 from psrl_pomdp.planning.nodes import trajectory
 from psrl_pomdp.planning.upper import ControllerSearch
@@ -157,6 +159,58 @@ def test_what_a_controller_meets_follows_its_belief_policy() -> None:
         reading = int(np.searchsorted(np.cumsum(after.sum(axis=1)), uniform))
         belief = after[reading] / after[reading].sum()
     assert len(np.unique(met.round(7), axis=0)) > 20
+
+
+def begun(n_states: int = 3) -> Bracket:
+    """Both bounds after three rounds, with the gap still open."""
+    bracket = Bracket(Dynamics.of(random_model(3, n_states=n_states, n_readings=3)), 500)
+    for _ in range(3):
+        bracket.round(1e-9)
+        bracket.refine()
+    bracket.round(1e-9)
+    return bracket
+
+
+def test_a_greedy_trajectory_looks_one_step_ahead() -> None:
+    """Against HiGHS: h̃ at every belief, and an action that attains min_a {c + Σ P h̃}; then the filter."""
+    bracket, uniforms = begun(), np.random.default_rng(4).random(25)
+    d, grid = bracket.dynamics, bracket.grid
+    points, h = grid.points[:, : grid.n], grid.h[: grid.n]
+
+    def interpolated(belief: Array) -> float:
+        return -float(linprog(-h, A_eq=points, b_eq=belief, bounds=(0, None), method="highs").fun)
+
+    met, end = grid.wander(d.start, uniforms)
+    onward = np.concatenate([met.beliefs[1:], [end]])
+    assert len(np.unique(onward.round(7), axis=0)) > 10
+    for belief, inner, uniform, after in zip(met.beliefs, met.inner, uniforms, onward, strict=True):
+        assert inner == pytest.approx(interpolated(belief), abs=1e-8)
+        joint = belief @ d.joint  # [A, O, S]
+        chance = joint.sum(axis=2)
+        values = d.cost @ belief + [
+            sum(p * interpolated(j / p) for p, j in zip(*of, strict=True))
+            for of in zip(chance, joint, strict=True)
+        ]
+        readings = [int(np.searchsorted(np.cumsum(p), uniform)) for p in chance]
+        greedy = np.flatnonzero(values < values.min() + 1e-8)
+        assert (
+            min(np.abs(joint[a, readings[a]] / chance[a, readings[a]] - after).max() for a in greedy) < 1e-9
+        )
+
+
+def test_points_along_a_trajectory_are_new_and_where_the_bounds_are_far_apart() -> None:
+    bracket = begun(4)
+    grid, best = bracket.grid, bracket.search.best
+    assert best is not None
+    met, _ = grid.wander(bracket._belief, copy.deepcopy(bracket._rng).random(60))
+    known = met.beliefs[7:9]
+    found = bracket._along_a_trajectory(30, known)
+    old = np.concatenate([grid.beliefs, known])
+    new = np.array([np.abs(old - belief).max(axis=1).min() > 1e-6 for belief in met.beliefs])
+    spread = (met.beliefs @ best.vectors.T).min(axis=1) - met.inner
+    wanted = np.unique(np.round(np.sort(-spread[new]), 12))[: len(found.beliefs)]
+    assert 10 < len(found.beliefs) <= 30
+    assert (found.beliefs @ best.vectors.T).min(axis=1) - found.inner == pytest.approx(-wanted, abs=1e-11)
 
 
 def test_repaired_values_lie_below_every_concave_function() -> None:
