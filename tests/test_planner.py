@@ -172,7 +172,8 @@ def begun(n_states: int = 3) -> Bracket:
 
 
 def test_a_greedy_trajectory_looks_one_step_ahead() -> None:
-    """Against HiGHS: h̃ at every belief, and an action that attains min_a {c + Σ P h̃}; then the filter."""
+    """Against HiGHS: h̃ at every belief, an action that attains min_a {c + Σ P h̃}, and what a point would lift
+    there; then the filter."""
     bracket, uniforms = begun(), np.random.default_rng(4).random(25)
     d, grid = bracket.dynamics, bracket.grid
     points, h = grid.points[:, : grid.n], grid.h[: grid.n]
@@ -180,10 +181,12 @@ def test_a_greedy_trajectory_looks_one_step_ahead() -> None:
     def interpolated(belief: Array) -> float:
         return -float(linprog(-h, A_eq=points, b_eq=belief, bounds=(0, None), method="highs").fun)
 
-    met, end = grid.wander(d.start, uniforms)
+    met, lift, end = grid.wander(d.start, uniforms)
     onward = np.concatenate([met.beliefs[1:], [end]])
     assert len(np.unique(onward.round(7), axis=0)) > 10
-    for belief, inner, uniform, after in zip(met.beliefs, met.inner, uniforms, onward, strict=True):
+    for belief, inner, gain, uniform, after in zip(
+        met.beliefs, met.inner, lift, uniforms, onward, strict=True
+    ):
         assert inner == pytest.approx(interpolated(belief), abs=1e-8)
         joint = belief @ d.joint  # [A, O, S]
         chance = joint.sum(axis=2)
@@ -191,6 +194,7 @@ def test_a_greedy_trajectory_looks_one_step_ahead() -> None:
             sum(p * interpolated(j / p) for p, j in zip(*of, strict=True))
             for of in zip(chance, joint, strict=True)
         ]
+        assert gain == pytest.approx(values.min() - grid.bound - inner, abs=1e-8)
         readings = [int(np.searchsorted(np.cumsum(p), uniform)) for p in chance]
         greedy = np.flatnonzero(values < values.min() + 1e-8)
         assert (
@@ -198,19 +202,18 @@ def test_a_greedy_trajectory_looks_one_step_ahead() -> None:
         )
 
 
-def test_points_along_a_trajectory_are_new_and_where_the_bounds_are_far_apart() -> None:
+def test_points_along_a_trajectory_are_new_and_lift_most() -> None:
     bracket = begun(4)
-    grid, best = bracket.grid, bracket.search.best
-    assert best is not None
-    met, _ = grid.wander(bracket._belief, copy.deepcopy(bracket._rng).random(60))
+    grid = bracket.grid
+    met, lift, _ = grid.wander(bracket._belief, copy.deepcopy(bracket._rng).random(60))
     known = met.beliefs[7:9]
     found = bracket._along_a_trajectory(30, known)
     old = np.concatenate([grid.beliefs, known])
     new = np.array([np.abs(old - belief).max(axis=1).min() > 1e-6 for belief in met.beliefs])
-    spread = (met.beliefs @ best.vectors.T).min(axis=1) - met.inner
-    wanted = np.unique(np.round(np.sort(-spread[new]), 12))[: len(found.beliefs)]
-    assert 10 < len(found.beliefs) <= 30
-    assert (found.beliefs @ best.vectors.T).min(axis=1) - found.inner == pytest.approx(-wanted, abs=1e-11)
+    best = [met.beliefs[k] for k in np.argsort(-lift, kind="stable") if new[k] and lift[k] > 1e-12]
+    first = np.sort(np.unique(np.round(best, 7), axis=0, return_index=True)[1])
+    assert 5 < len(found.beliefs) <= 30
+    assert found.beliefs == pytest.approx(np.array(best)[first][: len(found.beliefs)], abs=1e-9)
 
 
 def test_repaired_values_lie_below_every_concave_function() -> None:

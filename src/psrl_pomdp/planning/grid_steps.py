@@ -365,14 +365,18 @@ def residuals(joint, state_cost, grid, n, candidates, whence, here, gain):
 
 
 @njit(cache=True, nogil=True)
-def wander(joint, state_cost, grid, n, belief, uniforms):
-    """Beliefs along a trajectory of the policy that is greedy for h̃, h̃ there, the points that make up each
-    belief, the bases found, where it ended, and the work."""
+def wander(joint, state_cost, grid, n, belief, uniforms, gain):
+    """Beliefs along a trajectory of the policy that is greedy for h̃, what a point would lift there, h̃ there,
+    the points that make up each belief, the bases found, where it ended, and the work."""
     n_actions, n_observations, n_states = joint.shape[:3]
     points, h = grid[0], grid[1]
     room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
     chances, beliefs = np.empty((n_actions, n_observations)), np.empty((n_actions, n_observations, n_states))
-    visited, inner = np.empty((len(uniforms), n_states)), np.empty(len(uniforms))
+    visited, lift, inner = (
+        np.empty((len(uniforms), n_states)),
+        np.empty(len(uniforms)),
+        np.empty(len(uniforms)),
+    )
     bases = np.empty((len(uniforms), n_actions, n_observations, n_states), np.int32)
     own_basis, own_weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
     own = np.empty((len(uniforms), n_states), np.int32)
@@ -383,12 +387,23 @@ def wander(joint, state_cost, grid, n, belief, uniforms):
         inner[step], first = interpolate(points, h, n, belief, own_basis, own_weights, room)
         for k in range(n_states):
             own[step, k] = own_basis[k] if own_weights[k] > 0.0 else -1
-        _, a, spent = lookahead(
-            joint, state_cost, grid, n, belief, own_basis, own_weights, chances, beliefs, bases[step],
-            seen, room,
-        )  # fmt: skip
+        best, a, spent = lookahead(
+            joint,
+            state_cost,
+            grid,
+            n,
+            belief,
+            own_basis,
+            own_weights,
+            chances,
+            beliefs,
+            bases[step],
+            seen,
+            room,
+        )
+        lift[step] = best - gain - inner[step]
         work += first + spent
         o = drawn(chances[a], uniforms[step])
         belief[:] = beliefs[a, o]
         own_basis[:] = bases[step, a, o]
-    return visited, inner, own, bases, belief, work
+    return visited, lift, inner, own, bases, belief, work

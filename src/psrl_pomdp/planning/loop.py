@@ -256,18 +256,12 @@ class Bracket:
         return found[_top(promise, count)]
 
     def _along_a_trajectory(self, count: int, chosen: Array) -> Candidates:
-        """Where the bounds are furthest apart, whatever a point would lift there alone.
-
-        On a long way only its end lifts anything, and that gets through to where it starts only if there are
-        points in between.
-        """
-        grid, best = self.grid, self.search.best
-        assert best is not None
-        met, self._belief = grid.wander(self._belief, self._rng.random(2 * count))
+        grid = self.grid
+        met, lift, self._belief = grid.wander(self._belief, self._rng.random(2 * count))
         first, _ = distinct_beliefs(met.beliefs)
         distance, _ = cKDTree(np.concatenate([grid.beliefs, chosen])).query(met.beliefs[first])
-        new = met[first[distance > 10 * _NEAR]]
-        return new[_top(self.search.values(new.beliefs, best.vectors) - new.inner, count)]
+        useful = first[(distance > 10 * _NEAR) & (lift[first] > 1e-12)]
+        return met[useful[_top(lift[useful], count)]]
 
 
 def _top(scores: Array, count: int) -> Index:

@@ -477,19 +477,21 @@ class Grid:
             self.work += spent
         return gains
 
-    def wander(self, belief: Array, uniforms: Array) -> tuple[Candidates, Array]:
-        """Beliefs along a greedy trajectory, and where it ended."""
+    def wander(self, belief: Array, uniforms: Array) -> tuple[Candidates, Array, Array]:
+        """Beliefs along a greedy trajectory, what a point would raise there, and where it ended."""
         d = self.dynamics
-        met = []
+        met, lifts = [], []
         for k in range(0, len(uniforms), self._at_once):
-            visited, inner, own, bases, belief, spent = steps.wander(
-                d.joint, d.cost, self._arrays, self.n, belief, uniforms[k : k + self._at_once]
-            )
+            visited, gains, inner, own, bases, belief, spent = steps.wander(
+                d.joint, d.cost, self._arrays, self.n, belief, uniforms[k : k + self._at_once],
+                self.bound,
+            )  # fmt: skip
             self.work += spent
             met.append(Candidates(visited, inner, np.full((len(visited), 3), -1), own, bases))
+            lifts.append(gains)
             if self.expired():
                 break
-        return sum(met[1:], start=met[0]), belief
+        return sum(met[1:], start=met[0]), np.concatenate(lifts), belief
 
 
 def distinct_beliefs(beliefs: Array) -> tuple[Index, Index]:

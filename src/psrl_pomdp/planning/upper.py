@@ -109,10 +109,8 @@ class ControllerSearch:
         """min_n α_n·b at each belief."""
         self.work += 2.0 * beliefs.size * len(vectors)
         many = max(1, _AT_ONCE // len(vectors))
-        least = np.empty(len(beliefs))
-        for k in range(0, len(beliefs), many):
-            least[k : k + many] = (beliefs[k : k + many] @ vectors.T).min(axis=1)
-        return least
+        parts = [(beliefs[k : k + many] @ vectors.T).min(axis=1) for k in range(0, len(beliefs), many)]
+        return np.concatenate(parts)
 
     def vectors_of(self, actions: Index, successors: Index, vectors: Array, gain: float = 0.0) -> Array:
         """α_n = C(·, a_n) − gain + Σ_o M[a_n, o] α_{σ(n, o)}."""
