@@ -44,19 +44,19 @@ class Room(NamedTuple):
     inverse: Array  # [S, S]
     short: npt.NDArray[np.int64]  # [LIST + 1]: numbers of points to try first; how many, in the last place
     listed: Array  # [S + 2, LIST]: their columns, h and prices
-    lines: Array  # [5, S]
-    numbers: npt.NDArray[np.int64]  # [4, S]
+    lines: Array  # [5, S]: weights, duals, two lines to work on, and the state of the pricing
+    numbers: npt.NDArray[np.int64]  # [4, S]: row exchanges, the face of τ, all states, the last good basis
 
 
 @njit(cache=True, nogil=True)
 def scratch(n, n_states):
-    short = np.zeros(LIST + 1, np.int64)
+    """A fresh `Room` for n points, with nothing on the short list."""
     return Room(
         np.empty(n),
         np.empty(n),
         np.empty((n_states, n_states)),
         np.empty((n_states, n_states)),
-        short,
+        np.zeros(LIST + 1, np.int64),
         np.empty((n_states + 2, LIST)),
         np.empty((5, max(n_states, 3))),
         np.empty((4, n_states), np.int64),
