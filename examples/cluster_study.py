@@ -70,7 +70,7 @@ def main() -> None:
             with Client(given.scheduler) as client:
                 on_cluster(store, client, given.workers)
         else:
-            options = {"host": "127.0.0.1", "dashboard_address": None, "threads_per_worker": 1}
+            options = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "threads_per_worker": 1}
             with LocalCluster(n_workers=given.workers, **options) as cluster, Client(cluster) as client:
                 on_cluster(store, client, given.workers)
         write_tables(store)

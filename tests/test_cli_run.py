@@ -68,7 +68,9 @@ def test_mistakes_write_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
-    script = "from psrl_pomdp.cli import main; main()"
+    # Whoever runs the tests in the background of a shell has Ctrl-C ignored, and so have their children.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    script = heed + "from psrl_pomdp.cli import main; main()"
     words = ["run", "separated", "--horizon", "20000", "--seeds", "40", "--workers", "1", "--out", "r"]
     child = subprocess.Popen(
         [sys.executable, "-c", script, *words],

@@ -336,6 +336,13 @@ def test_engines_by_name() -> None:
         pass
 
 
+def test_two_local_clusters_do_not_want_the_same_port() -> None:
+    """A warning about a port that is taken would be an error here."""
+    pytest.importorskip("distributed")
+    with engine("dask", 1) as one, engine("dask", 1) as another:
+        assert one.submit(abs, -3).result() == another.submit(abs, 3).result()
+
+
 @pytest.mark.parametrize("name", ["dask", "ray"])
 def test_clusters_give_the_same_bytes_though_a_worker_is_killed(name: str, tmp_path: Path) -> None:
     """A local cluster of each kind; the worker that runs the first job is killed under it."""

@@ -85,7 +85,12 @@ def _dask(name: str, workers: int) -> Iterator[Executor]:
         return
     with (
         dask.LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+            n_workers=workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # of a server that even without a dashboard listens, on 8787
+            scheduler_kwargs={"dashboard": False},
+            silence_logs=50,
         ) as cluster,
         dask.Client(cluster) as client,
     ):
