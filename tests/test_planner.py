@@ -36,6 +36,7 @@ from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import (
     LIST,
+    TO_THE_END,
     _leaving,
     interpolate,
     repaired_value,
@@ -71,20 +72,47 @@ def cloud(rng: np.random.Generator, n_states: int, extra: int) -> Array:
     return np.ascontiguousarray(points.T)
 
 
+@pytest.mark.parametrize("extra", [40, 7 * LIST])
 @pytest.mark.parametrize("n_states", [2, 3, 5, 9])
-def test_interpolation_solves_its_linear_program(n_states: int) -> None:
-    """Against HiGHS, cold and from the last basis."""
+def test_interpolation_solves_its_linear_program(n_states: int, extra: int) -> None:
+    """Against HiGHS, cold and from the last basis; with points that a short list holds, or not."""
     rng = np.random.default_rng(n_states)
     for _ in range(20):
-        points = cloud(rng, n_states, 40)
+        points = cloud(rng, n_states, extra)
         h, n = rng.random(points.shape[1]), points.shape[1]
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
         for _ in ("from the vertices", "from the last basis"):
             tau = rng.dirichlet(np.full(n_states, 0.5))
-            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(n, n_states))
+            tau[rng.integers(n_states)] *= rng.integers(2) if n_states > 2 else 1  # on a face now and then
+            tau /= tau.sum()
+            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n), TO_THE_END)
             best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
             assert value == pytest.approx(-best.fun, abs=1e-8)
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+
+
+def test_little_effort_never_loses_and_comes_to_the_same_in_the_end() -> None:
+    rng = np.random.default_rng(8)
+    stopped_early = 0
+    for _ in range(20):
+        points = cloud(rng, 6, 7 * LIST)
+        n, tau = points.shape[1], rng.dirichlet(np.full(6, 0.5))
+        h = 1.0 - (points**2).sum(axis=0)  # concave, so that every point is of use somewhere
+        basis, weights = np.full(6, -1, np.int32), np.zeros(6)
+        interpolate(points, rng.random(n), n, tau, basis, weights, scratch(points, n), TO_THE_END)
+        best = -linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs").fun
+        last = float(weights @ h[basis])
+        for turn in range(50):
+            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n), 0.0)
+            assert value == pytest.approx(float(weights @ h[basis]), abs=1e-12)
+            assert last - 1e-12 <= value <= best + 1e-9
+            assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+            if value > best - 1e-9:
+                stopped_early += turn > 0
+                break
+            last = value
+        assert value == pytest.approx(best, abs=1e-9)
+    assert stopped_early > 10
 
 
 def test_the_row_to_leave_has_a_pivot_that_is_not_rounding() -> None:
@@ -110,9 +138,9 @@ def test_interpolation_between_a_list_of_points_alone() -> None:
         tau /= tau.sum()
         listed = np.concatenate([np.arange(n_states), np.arange(n_states, n, 3)])
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
-        room: Any = scratch(n, n_states)
+        room: Any = scratch(points, n)
         room.short[: len(listed)], room.short[LIST] = listed, len(listed)
-        value, _ = interpolate(points, h, 0, tau, basis, weights, room)
+        value, _ = interpolate(points, h, 0, tau, basis, weights, room, TO_THE_END)
         best = linprog(-h[listed], A_eq=points[:, listed], b_eq=tau, bounds=(0, None), method="highs")
         assert value == pytest.approx(-best.fun, abs=1e-8)
         assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
@@ -227,7 +255,7 @@ def test_repaired_values_lie_below_every_concave_function() -> None:
         tau = rng.dirichlet(np.full(n_states, 0.5))
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
         n = points.shape[1]
-        interpolate(points, h, n, tau, basis, weights, scratch(n, n_states))
+        interpolate(points, h, n, tau, basis, weights, scratch(points, n), TO_THE_END)
         room = np.empty(n_states), np.empty(n_states)
         good = repaired_value(points, h, tau, basis, weights, *room)
         assert good <= (planes @ tau).min() + 1e-12

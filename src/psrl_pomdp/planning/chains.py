@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from ..arrays import Array
 
-Index = npt.NDArray[np.int64]
+Index = npt.NDArray[np.int32]  # half the memory to run through, and what scipy wants
 
 
 class Chain(NamedTuple):
@@ -41,8 +41,8 @@ def pairs(joint, actions, successors):
                 for t in range(n_states):
                     if joint[actions[node], o, s, t] > 0.0:
                         count += 1
-    indptr = np.zeros(len(actions) * n_states + 1, np.int64)
-    indices, data = np.empty(count, np.int64), np.empty(count)
+    indptr = np.zeros(len(actions) * n_states + 1, np.int32)
+    indices, data = np.empty(count, np.int32), np.empty(count)
     k = 0
     for node in range(len(actions)):
         for s in range(n_states):

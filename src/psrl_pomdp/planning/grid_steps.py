@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .interpolation import LIST, interpolate, repaired_value, scratch
+from .interpolation import LIST, TO_THE_END, interpolate, repaired_value, scratch
 
 _NEVER = 1e-300  # readings less likely than this are left out
 
@@ -127,7 +127,7 @@ def _raise_by_list(i, a, own, value, best, arrays, seen, room):
             _list_columns(a, o, basis, weights, own, seen, room.short)
             basis[i, a, o, 0] = -1
             inner, spent = interpolate(
-                points, h, np.int64(0), tau[i, a, o], basis[i, a, o], weights[i, a, o], room
+                points, h, np.int64(0), tau[i, a, o], basis[i, a, o], weights[i, a, o], room, TO_THE_END
             )
             value += reach[i, a, o] * (inner - before)
             work += spent
@@ -143,7 +143,7 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
     and own[i − first, k] the points that make up point i, or -1.
     """
     n_actions, n_observations, n_states = tau.shape[1:]
-    room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
+    room, seen = scratch(points, n), np.zeros(n + 1, np.int64)
     arrays = points, h, reach, tau, basis, weights
     values, warm = np.empty(n_actions), np.empty(n_actions, np.bool_)
     work = 0.0
@@ -170,7 +170,7 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
                     elif not near:
                         basis[i, a, o, 0] = -1
                     inner, spent = interpolate(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], room
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], room, TO_THE_END
                     )
                     values[a] += reach[i, a, o] * (inner - before)
                     work += spent
@@ -179,13 +179,13 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
 
 
 @njit(cache=True, nogil=True)
-def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen):
-    """Interpolations anew, for the chosen points and the actions within `margin` of the best.
+def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, effort):
+    """Interpolations anew, with that effort, for the chosen points and actions within `margin` of the best.
 
     Returns the most that an interpolated value rose by, and the work.
     """
     n_actions, n_observations, n_states = tau.shape[1:]
-    room = scratch(n, n_states)
+    room = scratch(points, n)
     old_basis, old_weights = np.empty(n_states, np.int32), np.empty(n_states)
     work, raised = 0.0, 0.0
     for i in range(n):
@@ -201,7 +201,7 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen):
                         old_basis[k], old_weights[k] = basis[i, a, o, k], weights[i, a, o, k]
                         before += old_weights[k] * h[old_basis[k]]
                     after, spent = interpolate(
-                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], room
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], room, effort
                     )
                     work += spent
                     if after >= before:
@@ -331,7 +331,7 @@ def lookahead(
         for o in range(n_observations):
             if chances[a, o] > 0.0:
                 _list_columns(a, o, basis, weights, own, seen, room.short)
-                inner, spent = interpolate(points, h, n, beliefs[a, o], bases[a, o], found, room)
+                inner, spent = interpolate(points, h, n, beliefs[a, o], bases[a, o], found, room, TO_THE_END)
                 value += chances[a, o] * inner
                 work += spent
         if value < best:
@@ -347,8 +347,8 @@ def residuals(joint, state_cost, grid, n, candidates, whence, here, gain):
     bases that were found on the way, and the work.
     """
     n_actions, n_observations, n_states = joint.shape[:3]
-    basis, weights = grid[3], grid[4]
-    room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
+    points, basis, weights = grid[0], grid[3], grid[4]
+    room, seen = scratch(points, n), np.zeros(n + 1, np.int64)
     chances, beliefs = np.empty((n_actions, n_observations)), np.empty((n_actions, n_observations, n_states))
     out = np.empty(len(candidates))
     bases = np.empty((len(candidates), n_actions, n_observations, n_states), np.int32)
@@ -370,7 +370,7 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
     the points that make up each belief, the bases found, where it ended, and the work."""
     n_actions, n_observations, n_states = joint.shape[:3]
     points, h = grid[0], grid[1]
-    room, seen = scratch(n, n_states), np.zeros(n + 1, np.int64)
+    room, seen = scratch(points, n), np.zeros(n + 1, np.int64)
     chances, beliefs = np.empty((n_actions, n_observations)), np.empty((n_actions, n_observations, n_states))
     visited, lift, inner = (
         np.empty((len(uniforms), n_states)),
@@ -384,7 +384,7 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
     work = 0.0
     for step in range(len(uniforms)):
         visited[step] = belief
-        inner[step], first = interpolate(points, h, n, belief, own_basis, own_weights, room)
+        inner[step], first = interpolate(points, h, n, belief, own_basis, own_weights, room, TO_THE_END)
         for k in range(n_states):
             own[step, k] = own_basis[k] if own_weights[k] > 0.0 else -1
         best, a, spent = lookahead(

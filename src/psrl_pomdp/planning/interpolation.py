@@ -29,7 +29,12 @@ _FACE = 1e-10  # coordinates of τ below this are left to the vertices
 _PIVOT = 1e-9
 _ALIKE = 1e-13  # weights that differ by less
 _PRICE = 1e-11
+_NOTHING = -1e300
 LIST = 96  # columns that one full pricing collects
+_LISTED = -0.3  # the least price for it, as a share of the best: what does not pay yet may do so soon
+_EXHAUSTED = 0.01  # the best price left in a list, as a share of what it was, that calls for a new one
+TO_THE_END = np.inf
+BY_THE_WAY = 8.0  # effort of a program that will be taken up again soon
 _REFACTOR = 30  # pivots between fresh inverses
 _MOST_PIVOTS = 400
 _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
@@ -38,8 +43,9 @@ _FAST = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 class Room(NamedTuple):
     """What `interpolate` works with."""
 
+    columns: Array  # [n, S]: the points again, the coordinates of each side by side
     reduced: Array  # [n]: prices of the points
-    barred: Array  # [n]: penalties for points outside the face
+    worth: Array  # [n]: h inside the face, and next to nothing outside
     table: Array  # [S, S]: the basis, factorised
     inverse: Array  # [S, S]
     short: npt.NDArray[np.int64]  # [LIST + 1]: numbers of points to try first; how many, in the last place
@@ -49,27 +55,32 @@ class Room(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def scratch(n, n_states):
-    """A fresh `Room` for n points, with nothing on the short list."""
+def scratch(points, n):
+    """A fresh `Room` for the first n points, with nothing on the short list."""
+    n_states = len(points)
     return Room(
+        np.ascontiguousarray(points[:, :n].T),
         np.empty(n),
         np.empty(n),
         np.empty((n_states, n_states)),
         np.empty((n_states, n_states)),
         np.zeros(LIST + 1, np.int64),
         np.empty((n_states + 2, LIST)),
-        np.empty((5, max(n_states, 3))),
+        np.empty((5, max(n_states, 4))),
         np.empty((4, n_states), np.int64),
     )
 
 
 @njit(cache=True, nogil=True)
-def _factorise(points, basis, rows, m, table, order):
-    """The basis as P L U, in place, with row exchanges in `order`; False where it is singular."""
-    for r in range(m):
-        order[r] = r
-        for k in range(m):
-            table[r, k] = points[rows[r], basis[k]]
+def _factorise(columns, basis, rows, m, table, order, line):
+    """The basis as P L U, in place, with row exchanges in `order`; False where it is singular.
+
+    The row that is subtracted from the others goes to `line`, apart from what is written: that vectorises.
+    """
+    for k in range(m):
+        order[k] = k
+        for r in range(m):
+            table[r, k] = columns[basis[k], rows[r]]
     for c in range(m):
         pivot = c
         for r in range(c + 1, m):
@@ -82,12 +93,14 @@ def _factorise(points, basis, rows, m, table, order):
                 table[c, q], table[pivot, q] = table[pivot, q], table[c, q]
             order[c], order[pivot] = order[pivot], order[c]
         scale = 1.0 / table[c, c]
+        for q in range(m):
+            line[q] = table[c, q] if q > c else 0.0
         for r in range(c + 1, m):
             if table[r, c] != 0.0:
                 factor = table[r, c] * scale
+                for q in range(m):
+                    table[r, q] -= factor * line[q]
                 table[r, c] = factor
-                for q in range(c + 1, m):
-                    table[r, q] -= factor * table[c, q]
     return True
 
 
@@ -123,43 +136,54 @@ def _solve_transposed(table, order, m, right, out, line):
 
 
 @njit(cache=True, nogil=True)
-def _invert(table, order, m, inverse):
+def _invert(table, order, m, inverse, line):
     for r in range(m):
-        for k in range(m):
-            inverse[r, k] = 0.0
+        for q in range(m):
+            inverse[r, q] = 0.0
         inverse[r, order[r]] = 1.0
     for c in range(m):
+        line[:m] = inverse[c, :m]
         for r in range(c + 1, m):
             factor = table[r, c]
             if factor != 0.0:
                 for q in range(m):
-                    inverse[r, q] -= factor * inverse[c, q]
-    for r in range(m - 1, -1, -1):
-        for k in range(r + 1, m):
-            factor = table[r, k]
+                    inverse[r, q] -= factor * line[q]
+    for c in range(m - 1, -1, -1):
+        scale = 1.0 / table[c, c]
+        for q in range(m):
+            inverse[c, q] *= scale
+        line[:m] = inverse[c, :m]
+        for r in range(c):
+            factor = table[r, c]
             if factor != 0.0:
                 for q in range(m):
-                    inverse[r, q] -= factor * inverse[k, q]
-        scale = 1.0 / table[r, r]
-        for q in range(m):
-            inverse[r, q] *= scale
+                    inverse[r, q] -= factor * line[q]
 
 
 @njit(cache=True, nogil=True)
-def _weighed(points, basis, rows, m, tau, table, order, x, residual, step):
+def _miss(columns, basis, rows, m, tau, x, residual):
+    """residual = τ − B x; the largest of it."""
+    for r in range(m):
+        residual[r] = tau[rows[r]]
+    for k in range(m):
+        for r in range(m):
+            residual[r] -= columns[basis[k], rows[r]] * x[k]
+    worst = 0.0
+    for r in range(m):
+        worst = max(worst, abs(residual[r]))
+    return worst
+
+
+@njit(cache=True, nogil=True)
+def _weighed(columns, basis, rows, m, tau, table, order, x, residual, step):
     """x = B⁻¹ τ with a step of refinement; False where singular, infeasible or inexact."""
-    if not _factorise(points, basis, rows, m, table, order):
+    if not _factorise(columns, basis, rows, m, table, order, residual):
         return False
     for r in range(m):
         residual[r] = tau[rows[r]]
     _solve(table, order, m, residual, x)
-    for r in range(m):
-        total = tau[rows[r]]
-        for k in range(m):
-            total -= points[rows[r], basis[k]] * x[k]
-        residual[r] = total
-        if abs(total) > 1e-10:
-            return False
+    if _miss(columns, basis, rows, m, tau, x, residual) > 1e-10:
+        return False
     _solve(table, order, m, residual, step)
     for k in range(m):
         x[k] += step[k]
@@ -169,23 +193,29 @@ def _weighed(points, basis, rows, m, tau, table, order, x, residual, step):
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def _prices(points, h, n, rows, m, dual, out):
-    """Reduced costs of all points; the largest."""
-    for i in range(n):
-        out[i] = h[i]
-    r = 0
-    while r + 4 <= m:
+def _prices(points, worth, n, rows, m, dual, out):
+    """Reduced costs of all points."""
+    r = (m - 1) % 4 + 1  # so many rows at first, then four at a time: it is passes over `out` that cost
+    f0, f1, f2, f3 = dual[0], dual[1 % m], dual[2 % m], dual[3 % m]
+    p0, p1, p2, p3 = points[rows[0]], points[rows[1 % m]], points[rows[2 % m]], points[rows[3 % m]]
+    if r == 1:
+        for i in range(n):
+            out[i] = worth[i] - f0 * p0[i]
+    elif r == 2:
+        for i in range(n):
+            out[i] = worth[i] - (f0 * p0[i] + f1 * p1[i])
+    elif r == 3:
+        for i in range(n):
+            out[i] = worth[i] - (f0 * p0[i] + f1 * p1[i] + f2 * p2[i])
+    else:
+        for i in range(n):
+            out[i] = worth[i] - (f0 * p0[i] + f1 * p1[i] + f2 * p2[i] + f3 * p3[i])
+    while r < m:
         f0, f1, f2, f3 = dual[r], dual[r + 1], dual[r + 2], dual[r + 3]
         p0, p1, p2, p3 = points[rows[r]], points[rows[r + 1]], points[rows[r + 2]], points[rows[r + 3]]
         for i in range(n):
             out[i] -= f0 * p0[i] + f1 * p1[i] + f2 * p2[i] + f3 * p3[i]
         r += 4
-    while r < m:
-        f0, p0 = dual[r], points[rows[r]]
-        for i in range(n):
-            out[i] -= f0 * p0[i]
-        r += 1
-    return _largest(out, n)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -194,6 +224,17 @@ def _largest(values, n):
     for i in range(n):
         if values[i] > best:
             best = values[i]
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _tops(prices, n, size, tops):
+    """The largest price in each bunch of `size` points, and of all."""
+    best = -1e300
+    for bunch in range((n + size - 1) // size):
+        some = prices[bunch * size : min((bunch + 1) * size, n)]
+        tops[bunch] = _largest(some, len(some))
+        best = max(best, tops[bunch])
     return best
 
 
@@ -209,10 +250,10 @@ def _from_vertices(rows, m, tau, h, basis, inverse, x, dual):
 
 
 @njit(cache=True, nogil=True)
-def _bar_other_faces(points, n, n_states, rows, m, barred):
-    """A huge penalty for points with mass outside the states of τ."""
+def _worth_inside(points, h, n, n_states, rows, m, worth):
+    """h for the points inside the face of τ; those with mass outside its states are worth next to nothing."""
     for i in range(n):
-        barred[i] = 0.0
+        worth[i] = 0.0
     k = 0
     for s in range(n_states):
         if k < m and rows[k] == s:
@@ -220,33 +261,32 @@ def _bar_other_faces(points, n, n_states, rows, m, barred):
         else:
             row = points[s]
             for i in range(n):
-                barred[i] += row[i]
+                worth[i] += row[i]
     for i in range(n):
-        barred[i] = 1e300 if barred[i] > 0.0 else 0.0
+        worth[i] = h[i] if worth[i] == 0.0 else _NOTHING
 
 
 @njit(cache=True, nogil=True)
-def _gather(points, h, rows, m, short, length, listed):
+def _gather(columns, h, rows, m, short, length, listed):
     """The columns of the short list side by side; their h in the last row but one."""
     n_states = len(listed) - 2
     for q in range(length):
-        i = short[q]
         for r in range(m):
-            listed[r, q] = points[rows[r], i]
-        listed[n_states, q] = h[i]
+            listed[r, q] = columns[short[q], rows[r]]
+        listed[n_states, q] = h[short[q]]
 
 
 @njit(cache=True, nogil=True)
-def _inside(points, rows, m, short):
+def _inside(columns, rows, m, short):
     """Leave in the list only points inside the face; how many."""
     length = 0
     for q in range(short[LIST]):
         outside, k = 0.0, 0
-        for s in range(len(points)):
+        for s in range(columns.shape[1]):
             if k < m and rows[k] == s:
                 k += 1
             else:
-                outside += points[s, short[q]]
+                outside += columns[short[q], s]
         if outside == 0.0:
             short[length] = short[q]
             length += 1
@@ -254,37 +294,47 @@ def _inside(points, rows, m, short):
 
 
 @njit(cache=True, nogil=True)
-def _entering(points, h, n, rows, m, dual, full, state, barred, reduced, short, listed, whole):
-    """The column to enter, or -1; `state` holds the short list's length, its best price, and work done."""
+def _entering(points, worth, n, rows, m, dual, state, room):
+    """The column to enter, or -1.
+
+    `state` holds the short list's length, its best price, work done, and full passes that are left. The list
+    has the best of each bunch of points, so that it is made of different ones.
+    """
+    reduced, short, listed, whole = room.reduced, room.short, room.listed, room.numbers[2]
     length = int(state[0])
     n_states = len(listed) - 2
     if length > 0:
         prices = listed[n_states + 1]
-        best = _prices(listed, listed[n_states], length, whole, m, dual, prices)
+        _prices(listed, listed[n_states], length, whole, m, dual, prices)
+        best = _largest(prices, length)
         state[2] += length * m
-        if best > max(_PRICE, 0.1 * state[1]):
+        if best > max(_PRICE, _EXHAUSTED * state[1]):
             for q in range(length):
                 if prices[q] == best:
                     return short[q]
-    best = _prices(points, h, n, rows, m, dual, reduced)
+    if n == 0 or state[3] < 1.0:
+        return -1
+    state[3] -= 1.0
+    _prices(points, worth, n, rows, m, dual, reduced)
     state[2] += n * m
-    if not full:
-        for i in range(n):
-            reduced[i] -= barred[i]
-        best = _largest(reduced, n)
+    size = (n + LIST - 1) // LIST
+    tops = listed[n_states + 1]
+    best = _tops(reduced, n, size, tops)
     state[0], state[1] = 0, best
     if best <= _PRICE:
         return -1
     enter, length = -1, 0
-    for i in range(n):
-        if reduced[i] > 0.25 * best:
-            if enter < 0 and reduced[i] == best:
-                enter = i
-            if length < LIST:
-                short[length] = i
-                length += 1
+    for bunch in range((n + size - 1) // size):
+        if tops[bunch] > _LISTED * best:
+            for i in range(bunch * size, min((bunch + 1) * size, n)):
+                if reduced[i] == tops[bunch]:
+                    short[length] = i
+                    break
+            if enter < 0 and tops[bunch] == best:
+                enter = short[length]
+            length += 1
     state[0] = length
-    _gather(points, h, rows, m, short, length, listed)
+    _gather(room.columns, worth, rows, m, short, length, listed)
     return enter
 
 
@@ -305,53 +355,54 @@ def _leaving(x, column, m):
     return leave, max(x[leave], 0.0) / largest if leave >= 0 else 0.0
 
 
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _by_inverse(inverse, m, right, out):
+    """out = B⁻¹ right."""
+    for k in range(m):
+        total = 0.0
+        for r in range(m):
+            total += inverse[k, r] * right[r]
+        out[k] = total
+
+
 @njit(cache=True, nogil=True)
-def _pivot(points, h, rows, m, enter, inverse, x, basis, dual, column):
+def _pivot(columns, h, rows, m, enter, inverse, x, basis, dual, column, entering):
     """Bring `enter` into the basis; False where no row limits it."""
     price = h[enter]
-    for k in range(m):
-        column[k] = 0.0
-        price -= dual[k] * points[rows[k], enter]
     for r in range(m):
-        share = points[rows[r], enter]
-        if share != 0.0:
-            for k in range(m):
-                column[k] += inverse[k, r] * share
+        entering[r] = columns[enter, rows[r]]
+        price -= dual[r] * entering[r]
+    _by_inverse(inverse, m, entering, column)
     leave, ratio = _leaving(x, column, m)
     if leave < 0:
         return False
-    scale = 1.0 / column[leave]
+    pivot_row, scale = entering, 1.0 / column[leave]
     for r in range(m):
-        inverse[leave, r] *= scale
-        dual[r] += price * inverse[leave, r]
+        pivot_row[r] = inverse[leave, r] * scale
+        dual[r] += price * pivot_row[r]
     for k in range(m):
         factor = column[k]
-        if k != leave and factor != 0.0:
+        if factor != 0.0:
             x[k] -= ratio * factor
             for r in range(m):
-                inverse[k, r] -= factor * inverse[leave, r]
+                inverse[k, r] -= factor * pivot_row[r]
+    inverse[leave, :m] = pivot_row[:m]
     x[leave] = ratio
     basis[leave] = enter
     return True
 
 
 @njit(cache=True, nogil=True)
-def _polish(points, rows, m, tau, inverse, x, basis, column):
+def _polish(columns, rows, m, tau, inverse, x, basis, residual):
     """Two steps of iterative refinement of x; whether it is exact and feasible enough."""
     worst = 0.0
     for _ in range(2):
-        worst = 0.0
-        for r in range(m):
-            residual = tau[rows[r]]
-            for k in range(m):
-                residual -= points[rows[r], basis[k]] * x[k]
-            column[r] = residual
-            worst = max(worst, abs(residual))
+        worst = _miss(columns, basis, rows, m, tau, x, residual)
         if worst < 1e-16:
             break
         for k in range(m):
             for r in range(m):
-                x[k] += inverse[k, r] * column[r]
+                x[k] += inverse[k, r] * residual[r]
     least = 0.0
     for k in range(m):
         least = min(least, x[k])
@@ -366,11 +417,11 @@ def _duals(h, basis, m, table, order, dual, line, step):
 
 
 @njit(cache=True, nogil=True)
-def _pivots(points, h, n, tau, basis, rows, m, good, full, state, room):
+def _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room):
     """Pivot to the best basis, from the present one where it is `good` and else from the vertices."""
-    reduced, barred, table, inverse, short, listed, lines, numbers = room
+    columns, table, inverse, lines, numbers = room.columns, room.table, room.inverse, room.lines, room.numbers
     x, dual, line, step = lines[0], lines[1], lines[2], lines[3]
-    order, whole, last = numbers[0], numbers[2], numbers[3]
+    order, last = numbers[0], numbers[3]
     if good:
         _duals(h, basis, m, table, order, dual, line, step)
     else:
@@ -378,26 +429,26 @@ def _pivots(points, h, n, tau, basis, rows, m, good, full, state, room):
     last[:] = basis
     inverted, since = not good, 0
     for _ in range(_MOST_PIVOTS):
-        enter = _entering(points, h, n, rows, m, dual, full, state, barred, reduced, short, listed, whole)
+        enter = _entering(points, worth, n, rows, m, dual, state, room)
         if enter < 0:
             break
         if not inverted:
-            _invert(table, order, m, inverse)
+            _invert(table, order, m, inverse, line)
             inverted = True
-        if not _pivot(points, h, rows, m, enter, inverse, x, basis, dual, line):
+        if not _pivot(columns, h, rows, m, enter, inverse, x, basis, dual, line, step):
             break
         state[2] += m * m
         since += 1
         if since % _REFACTOR == 0:
-            if not _weighed(points, basis, rows, m, tau, table, order, x, line, step):
+            if not _weighed(columns, basis, rows, m, tau, table, order, x, line, step):
                 basis[:] = last
                 return False
             last[:] = basis
-            _invert(table, order, m, inverse)
+            _invert(table, order, m, inverse, line)
             _duals(h, basis, m, table, order, dual, line, step)
-    if since == 0 or _polish(points, rows, m, tau, inverse, x, basis, line):
+    if since == 0 or _polish(columns, rows, m, tau, inverse, x, basis, line):
         return True
-    if _weighed(points, basis, rows, m, tau, table, order, x, line, step):
+    if _weighed(columns, basis, rows, m, tau, table, order, x, line, step):
         return True
     basis[:] = last
     return False
@@ -416,16 +467,17 @@ def _face(tau, rows, whole):
 
 
 @njit(cache=True, nogil=True)
-def interpolate(points, h, n, tau, basis, weights, room):
+def interpolate(points, h, n, tau, basis, weights, room, effort):
     """h̃(τ), with its basis and weights in place; returns the value and the work that it took.
 
-    `points[s, i]` has states outer, so that pricing runs along points; `room` is `scratch(n, S)`. It begins
-    from `basis`, or from the vertices where that has -1 in its first place, and tries the points on the short
-    list first, which it uses up; with n = 0 it tries no others, and must not be given a basis.
+    `points[s, i]` has states outer, so that pricing runs along points; `room` is `scratch(points, n)`. It
+    begins from `basis`, or from the vertices where that has -1 in its first place, and tries the points on
+    the short list first, which it uses up; with n = 0 it tries no others, and must not be given a basis.
+    From a basis it prices all points until that has cost `effort` · m³, and once at least.
     """
     # No argument here may be a literal: numba compiles the whole for each of them.
     n_states = len(tau)
-    barred, table, lines, numbers = room.barred, room.table, room.lines, room.numbers
+    table, lines, numbers = room.table, room.lines, room.numbers
     x, line, step, order, rows = lines[0], lines[2], lines[3], numbers[0], numbers[1]
     m = _face(tau, rows, numbers[2])
     listed = room.short[LIST] > 0
@@ -437,23 +489,26 @@ def interpolate(points, h, n, tau, basis, weights, room):
         room.short[LIST] = 0
         return h[rows[0]], 1.0
     full = m == n_states
+    worth = h
     if not full:
-        _bar_other_faces(points, n, n_states, rows, m, barred)
+        worth = room.worth
+        _worth_inside(points, h, n, n_states, rows, m, worth)
     state = lines[4]
     good = basis[0] >= 0
     state[0], state[1], state[2] = 0.0, 0.0, m * m * m / 3 if good else 0.0
     if good and not full:
         for k in range(m):
-            if barred[basis[k]] > 0.0:
+            if worth[basis[k]] == _NOTHING:
                 good = False
-    good = good and _weighed(points, basis, rows, m, tau, table, order, x, line, step)
+    good = good and _weighed(room.columns, basis, rows, m, tau, table, order, x, line, step)
+    state[3] = max(1.0, effort * m * m / max(1, n)) if good else TO_THE_END
     if listed and not good:
-        length = _inside(points, rows, m, room.short)
-        _gather(points, h, rows, m, room.short, length, room.listed)
+        length = _inside(room.columns, rows, m, room.short)
+        _gather(room.columns, h, rows, m, room.short, length, room.listed)
         state[0] = length
     room.short[LIST] = 0
-    sound = _pivots(points, h, n, tau, basis, rows, m, good, full, state, room)
-    if not sound and not _weighed(points, basis, rows, m, tau, table, order, x, line, step):
+    sound = _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room)
+    if not sound and not _weighed(room.columns, basis, rows, m, tau, table, order, x, line, step):
         _from_vertices(rows, m, tau, h, basis, room.inverse, x, lines[1])
     value = 0.0
     for k in range(m):

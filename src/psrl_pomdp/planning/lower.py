@@ -24,7 +24,7 @@ from scipy.sparse.linalg import splu
 from ..arrays import Array
 from . import grid_steps as steps
 from .dynamics import Dynamics
-from .interpolation import interpolate, scratch
+from .interpolation import BY_THE_WAY, TO_THE_END, interpolate, scratch
 
 Index = npt.NDArray[np.int64]
 Bases = npt.NDArray[np.int32]
@@ -221,13 +221,13 @@ class Grid:
     def interpolated(self, beliefs: Array) -> Array:
         """h̃ at these beliefs."""
         n_states = self.dynamics.n_states
-        room = scratch(self.n, n_states)
+        room = scratch(self.points, self.n)
         basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
         values = np.empty(len(beliefs))
         for i, belief in enumerate(beliefs):
             basis[0] = -1
             values[i], spent = interpolate(
-                self.points, self.h, self.n, np.ascontiguousarray(belief), basis, weights, room
+                self.points, self.h, self.n, np.ascontiguousarray(belief), basis, weights, room, TO_THE_END
             )
             self.work += spent
         return values
@@ -351,12 +351,13 @@ class Grid:
             if self.expired():
                 break
             last = low
-            raised = self._reweigh(self.h, gap, everywhere | (self.mass[: self.n] > 1e-14))
+            effort = TO_THE_END if everywhere else BY_THE_WAY
+            raised = self._reweigh(self.h, gap, everywhere | (self.mass[: self.n] > 1e-14), effort)
         self.certify()
         if everywhere:
             self._break_ties(gap)
 
-    def _reweigh(self, h: Array, gap: float, chosen: npt.NDArray[np.bool_]) -> float:
+    def _reweigh(self, h: Array, gap: float, chosen: npt.NDArray[np.bool_], effort: float) -> float:
         """Interpolate anew at the chosen points while there is time; the most that a value rose by."""
         points = np.flatnonzero(chosen)
         at_once = self._at_once
@@ -366,7 +367,7 @@ class Grid:
             part[points[k : k + at_once]] = True
             most, spent = steps.reweigh(
                 self.points, h, self.n, self.reach, self.tau, self.basis, self.weights,
-                self.q, self.best, max(1e-10, 0.2 * gap), part,
+                self.q, self.best, max(1e-10, 0.2 * gap), part, effort,
             )  # fmt: skip
             self.work += spent
             raised = max(raised, most)
@@ -383,7 +384,7 @@ class Grid:
         """
         bent = self.h.copy()
         bent[: self.n] -= _BEND * (self.points[:, : self.n] ** 2).sum(axis=0)
-        self._reweigh(bent, gap, np.ones(self.n, np.bool_))
+        self._reweigh(bent, gap, np.ones(self.n, np.bool_), TO_THE_END)
         self._bellman()
         self.settle()
 

@@ -29,6 +29,7 @@ from ..arrays import Array
 from . import grid_steps as steps
 from .dynamics import Dynamics
 from .gains import end_components, gain_and_bias, longest_ways, optimal
+from .interpolation import TO_THE_END
 from .loop import Bracket, Round
 from .lower import _NEAR, CALL, Grid, LowerCertificate, never
 from .rooms import Room, closed_classes
@@ -136,7 +137,7 @@ class StartBracket:
         grid = self.grid
         _, spent = steps.reweigh(
             grid.points, grid.h, grid.n, grid.reach, grid.tau, grid.basis, grid.weights,
-            grid.q, grid.best, np.inf, np.ones(grid.n, np.bool_),
+            grid.q, grid.best, np.inf, np.ones(grid.n, np.bool_), TO_THE_END,
         )  # fmt: skip
         self._spent += spent + CALL
 

@@ -36,6 +36,7 @@ Index = npt.NDArray[np.int64]
 _DAMPING = 0.95
 _AT_ONCE = 500_000  # scores that a backup holds at a time
 _KRYLOV, _CYCLES = 40, 8  # steps between restarts of GMRES, and restarts
+_EDGES = 600  # of a controller that are looked at
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
 
 
@@ -66,6 +67,7 @@ class ControllerSearch:
         joint = dynamics.joint
         self._comes = np.asarray(joint.any(axis=(2, 3)))  # [A, O]: readings that some state can give
         self._fallback = joint.sum(axis=2)  # [A, O, S']: after an even belief, for readings not reached
+        self._last_flows: tuple[Controller, tuple[Array, Array, Index]] | None = None
         self._onward = np.ascontiguousarray(joint.transpose(2, 0, 1, 3)).reshape(dynamics.n_states, -1)
         n_observations = dynamics.n_observations
         for a in range(dynamics.n_actions):
@@ -253,8 +255,13 @@ class ControllerSearch:
             else:
                 depth = 3 * depth if depth else 1
 
-    def _flows(self, controller: Controller, most: int) -> tuple[Array, Array, Index]:
-        """Average beliefs on the edges that the controller uses most: belief, flow, (node, reading)."""
+    def _flows(self, controller: Controller) -> tuple[Array, Array, Index]:
+        """Average beliefs on the edges that the controller uses most: belief, flow, (node, reading).
+
+        Kept for the next time: edges of one controller are split in several ways, until one is better.
+        """
+        if self._last_flows is not None and self._last_flows[0] is controller:
+            return self._last_flows[1]
         d = self.dynamics
         chain = self.chain(controller.actions, controller.successors)
         mass = np.zeros(len(controller) * d.n_states)
@@ -265,8 +272,9 @@ class ControllerSearch:
             d.joint, self._comes, controller.actions, mass.reshape(len(controller), d.n_states)
         )
         self.work += 2.0 * len(controller) * d.joint[0].size
-        top = np.argsort(-flow, kind="stable")[:most]
-        return beliefs[top], flow[top], edges[top]
+        top = np.argsort(-flow, kind="stable")[:_EDGES]
+        self._last_flows = controller, (beliefs[top], flow[top], edges[top])
+        return self._last_flows[1]
 
     def _layers(
         self, controller: Controller, beliefs: Array, depth: int, budget: float
@@ -293,7 +301,7 @@ class ControllerSearch:
     def _split(self, controller: Controller, longer: tuple[Index, Index, Array] | None) -> Controller | None:
         """Redirect or split the edges that promise most; fewer of them while the cost does not fall."""
         self.work += 5 * CALL
-        beliefs, flow, edges = self._flows(controller, 600)
+        beliefs, flow, edges = self._flows(controller)
         node, reading = edges[:, 0], edges[:, 1]
         present = (beliefs * controller.vectors[controller.successors[node, reading]]).sum(axis=1)
         actions, successors, vectors = longer or (
