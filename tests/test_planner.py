@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.sparse import csr_array
 
 import oracles
 from model_strategies import PUBLIC_FILES
@@ -33,6 +34,7 @@ from psrl_pomdp import (
 )
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import Round, optimal_gain
+from psrl_pomdp.planning.chains import by_factors, by_krylov
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import (
     LIST,
@@ -43,7 +45,7 @@ from psrl_pomdp.planning.interpolation import (
     scratch,
 )
 from psrl_pomdp.planning.loop import Bracket
-from psrl_pomdp.planning.lower import Grid, distinct_beliefs
+from psrl_pomdp.planning.lower import Grid, distinct_beliefs, never
 from psrl_pomdp.planning.nodes import trajectory
 from psrl_pomdp.planning.upper import ControllerSearch
 from psrl_pomdp.planning.verification import _mean, _repaired
@@ -805,3 +807,32 @@ def test_vectors_of_nodes_against_loops() -> None:
                     chance = model.transition[a, s, t] * model.setting.observation[a, t, o]
                     value += chance * old[successors[n, o], t]
             assert found[n, s] == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("with_factors", [False, True])
+def test_relative_values_of_chains(with_factors: bool) -> None:
+    """Against a dense solve; a ring that hardly ever turns mixes slowly, and has the help of factors."""
+    rng = np.random.default_rng(11)
+    n = 300
+    slow = 0.01 * np.roll(np.eye(n), 1, axis=1) + 0.99 * np.eye(n)
+    quick = rng.dirichlet(np.full(n, 0.02), size=n)
+    for matrix in (quick, *([0.99 * slow + 0.01 * quick] if with_factors else [])):
+        chain, paid = csr_array(matrix), rng.random(n)
+        bordered = np.block([[np.eye(n) - matrix, np.ones((n, 1))], [np.eye(1, n), np.zeros((1, 1))]])
+        exact = np.linalg.solve(bordered, np.append(paid, 0.0))
+        h, work = by_krylov(chain, paid, np.zeros(n), 1e-9, never, with_factors)
+        assert h is not None
+        assert work > 0.0
+        assert np.ptp(paid + matrix @ h - h) <= 2e-9
+        assert paid + matrix @ h - h == pytest.approx(np.full(n, exact[n]), abs=2e-9)
+        direct, _ = by_factors(chain, paid)
+        assert direct == pytest.approx(exact[:n], abs=1e-7 * max(1.0, np.abs(exact).max()))
+
+
+def test_relative_values_that_there_are_not() -> None:
+    """Two closed classes of different cost: no gain is that of both."""
+    chain, paid = csr_array(np.eye(2)), np.array([0.0, 1.0])
+    assert by_krylov(chain, paid, np.zeros(2), 1e-9, never)[0] is None
+    assert by_krylov(chain, paid, np.zeros(2), 1e-9, never, with_factors=True)[0] is None
+    with pytest.raises(RuntimeError):
+        by_factors(chain, paid)

@@ -26,7 +26,8 @@ _GROWTH = 0.3  # new points a round, as a share of the old ones
 _FEWEST = 8
 _LITTLE = 0.02  # a gain in a round that is little, as a share of the gap
 _EVALUATION = 1e-4  # what the value of a controller may be off, as a share of the gap
-_BACKUP_POINTS = 500
+_BACKUP_POINTS = (500, 2000)  # at least, at most
+_BY_POINTS, _AN_ITERATION = 0.3, 0.03  # shares of a search for point-based iterations, and for one of them
 _MET = 1500  # steps of a trajectory whose beliefs a controller is polished for
 
 
@@ -167,8 +168,9 @@ class Bracket:
     def _try_grid_controllers(self, tolerance: float, limit: float) -> None:
         """Point-based backups where the lower bound's policy goes, and that policy itself as a controller."""
         search = self.search
-        beliefs = self._backup_beliefs()
-        search.improve_by_points(beliefs)
+        budget, desperate = limit - search.work, self._patience >= 4.0
+        beliefs = self._backup_beliefs(_AN_ITERATION * budget if desperate else 0.0)
+        search.improve_by_points(beliefs, 25 if desperate else 1, search.work + _BY_POINTS * budget)
         found: list[Controller] = []
         for read in (self._largest_weights, self._nearest_points):
             if self.gap <= tolerance:
@@ -179,11 +181,14 @@ class Bracket:
         if best.bound > search.bound + 1e-12 and left > 50 * CALL:
             search.polish(best, beliefs, 0.4 * left)
 
-    def _backup_beliefs(self) -> Array:
+    def _backup_beliefs(self, work: float) -> Array:
+        """Those visited most, about as many as that work can back up between as many vectors."""
         beliefs, mass = self.grid.beliefs, self.grid.mass[: self.grid.n]
-        if len(beliefs) > _BACKUP_POINTS:
+        affordable = int(np.sqrt(max(work, 0.0) / (2.0 * self.dynamics.joint[:, :, 0].size)))
+        most = min(max(affordable, _BACKUP_POINTS[0]), _BACKUP_POINTS[1])
+        if len(beliefs) > most:
             n_states = self.dynamics.n_states
-            heavy = np.argsort(-mass[n_states:], kind="stable")[: _BACKUP_POINTS - n_states]
+            heavy = np.argsort(-mass[n_states:], kind="stable")[: most - n_states]
             beliefs = np.concatenate([beliefs[:n_states], beliefs[n_states:][heavy]])
         return beliefs
 

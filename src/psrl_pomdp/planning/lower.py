@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import bmat, csc_array, csr_array, identity
-from scipy.sparse.linalg import splu
+from scipy.sparse import csr_array
 
 from ..arrays import Array
 from . import grid_steps as steps
+from .chains import by_factors, by_krylov
 from .dynamics import Dynamics
 from .interpolation import BY_THE_WAY, TO_THE_END, interpolate, scratch
 
@@ -271,7 +271,7 @@ class Grid:
             if high - low < tolerance:
                 break
             before = self.policy[: self.n].copy()
-            self.h[: self.n] = self._policy_values()
+            self.h[: self.n] = self._policy_values(tolerance)
             low, high = self._bellman()
             if low > kept_low:
                 kept, kept_low = self.h[: self.n].copy(), low
@@ -291,18 +291,18 @@ class Grid:
         used = weight.ravel() > 0
         return csr_array((weight.ravel()[used], (source[used], columns.ravel()[used])), shape=(n, n))
 
-    def _policy_values(self) -> Array:
-        """h with h_1 = 0 and gain + h = c + T h; with rare restarts where that has no solution."""
+    def _policy_values(self, tolerance: float) -> Array:
+        """h with gain + h = c + T h to `tolerance`; with rare restarts where that has no solution."""
         for restart in (0.0, _RESTART):
             try:
-                h = self._solved(restart)
+                h = self._solved(restart, tolerance)
             except (np.linalg.LinAlgError, RuntimeError):
                 continue
             if np.isfinite(h).all() and np.abs(h).max() < _LARGEST:
                 return h
         return self.h[: self.n].copy()
 
-    def _solved(self, restart: float) -> Array:
+    def _solved(self, restart: float, tolerance: float) -> Array:
         n = self.n
         self.work += 5 * CALL
         chain = self.chain()
@@ -314,11 +314,13 @@ class Grid:
             system[:n, n] = 1.0
             system[n, 0] = 1.0
             return np.asarray(np.linalg.solve(system, np.append(paid, 0.0))[:n])
-        self.work += 50.0 * chain.nnz
-        corner = csc_array(([1.0], ([0], [0])), shape=(1, n))
-        ones = csc_array(np.ones((n, 1)))
-        system = bmat([[identity(n) - (1 - restart) * chain, ones], [corner, None]], format="csc")
-        return np.asarray(splu(system).solve(np.append(paid, 0.0))[:n])
+        chain = csr_array((1 - restart) * chain)
+        h, spent = by_krylov(chain, paid, self.h[:n], 0.1 * tolerance, self.expired, with_factors=True)
+        self.work += spent
+        if h is None:
+            h, spent = by_factors(chain, paid)
+            self.work += spent
+        return h
 
     def settle(self) -> None:
         """The long-run share of each point under the policy, by damped iteration from the last one."""

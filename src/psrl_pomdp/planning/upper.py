@@ -22,12 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import bmat, csc_array, csr_array, identity
-from scipy.sparse.linalg import LinearOperator, gmres, splu
 
 from ..arrays import Array
 from . import nodes
-from .chains import Chain, pairs, relax, stationary
+from .chains import Chain, by_factors, by_krylov, pairs, relax, stationary
 from .dynamics import Dynamics
 from .lower import CALL, distinct_beliefs, never
 
@@ -35,7 +33,6 @@ Index = npt.NDArray[np.int64]
 
 _DAMPING = 0.95
 _AT_ONCE = 500_000  # scores that a backup holds at a time
-_KRYLOV, _CYCLES = 40, 8  # steps between restarts of GMRES, and restarts
 _EDGES = 600  # of a controller that are looked at
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
 
@@ -178,7 +175,6 @@ class ControllerSearch:
     def _solve(self, chain: Chain, paid: Array, guess: Array) -> Array | None:
         """h with gain + h = c + T h, but for a constant; None where that would take too long."""
         n = len(paid)
-        right = np.append(paid, 0.0)
         if n <= _SMALL_CHAIN:
             self.work += n**3 / 3
             system = np.zeros((n + 1, n + 1))
@@ -186,52 +182,40 @@ class ControllerSearch:
             system[:n, n] = 1.0
             system[n, 0] = 1.0
             try:
-                return np.asarray(np.linalg.solve(system, right)[:n])
+                return np.asarray(np.linalg.solve(system, np.append(paid, 0.0))[:n])
             except np.linalg.LinAlgError:
                 return None
-        found = self._by_krylov(chain.matrix(), paid, guess)
-        if found is not None or chain.nnz > 25 * n or n > 60_000:
-            return found
-        self.work += 200.0 * chain.nnz + 3.0 * n**2  # it fills in
-        corner, ones = csc_array(([1.0], ([0], [0])), shape=(1, n)), csc_array(np.ones((n, 1)))
+        matrix = chain.matrix()
+        for with_factors in (False, True):
+            h, spent = by_krylov(matrix, paid, guess, self.tolerance, self.expired, with_factors)
+            self.work += spent + CALL
+            if h is not None or chain.nnz > 25 * n or n > 60_000:
+                return h
         try:
-            system = bmat([[identity(n) - chain.matrix(), ones], [corner, None]], format="csc")
-            return np.asarray(splu(system).solve(right)[:n])
-        except RuntimeError:  # singular: several recurrent classes
+            h, spent = by_factors(matrix, paid)
+        except RuntimeError:
             return None
-
-    def _by_krylov(self, chain: csr_array, paid: Array, guess: Array) -> Array | None:
-        """The same from (1 − T + 1 e_1ᵀ) h = c, by GMRES; None where it does not get there.
-
-        Chains of controllers resemble random graphs, which fill in when they are factorised.
-        """
-        n = len(paid)
-        system = LinearOperator((n, n), matvec=lambda x: x - chain @ x + x[0], dtype=np.float64)
-        change = paid + chain @ guess - guess
-        h = guess - guess[0] + 0.5 * (change.min() + change.max())
-        for _ in range(_CYCLES):
-            h, left = gmres(system, paid, x0=h, rtol=0.0, atol=self.tolerance, restart=_KRYLOV, maxiter=1)
-            self.work += _KRYLOV * (2.0 * chain.nnz + 2.0 * _KRYLOV * n) + CALL
-            if left == 0:
-                return np.asarray(h)
-            if self.expired():
-                break
-        return None
+        self.work += spent
+        return h
 
     # -- improvement ----------------------------------------------------------------------------
 
-    def improve_by_points(self, beliefs: Array) -> None:
-        """Point-based value iteration that goes on from the last time, then from the best controller."""
+    def improve_by_points(self, beliefs: Array, patience: int, limit: float) -> None:
+        """Point-based value iteration, on from where it was; then from the best controller, until `patience`
+        iterations brought no better one or the work is beyond `limit`."""
         self.vectors, places = self.iterate(beliefs, self.vectors)
         self.read_off(places, self.vectors)
-        for _ in range(6):
+        assert self.best is not None
+        vectors, fruitless = self.best.vectors, 0
+        while fruitless < patience and self.work < limit and not self.expired():
             before = self.bound
-            assert self.best is not None
-            vectors, places = self.iterate(beliefs, self.best.vectors)
-            self.read_off(places, vectors)
-            if self.bound > before - 1e-12 or self.expired():
-                break
-            self.vectors = self.best.vectors
+            vectors, places = self.iterate(beliefs, vectors)
+            if fruitless < 3 or fruitless % 5 == 4:  # most are far worse on the way to a better one
+                self.read_off(places, vectors)
+            fruitless += 1
+            if self.bound < before - 1e-12:
+                self.vectors = vectors = self.best.vectors
+                fruitless = 0
 
     def met(self, controller: Controller, uniforms: Array) -> Array:
         """Beliefs along a trajectory of the belief policy, each once."""
