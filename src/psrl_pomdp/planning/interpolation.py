@@ -10,9 +10,10 @@ dealt with by `repaired_value`: weights are trimmed until Σ γ_i g_i ≤ τ hol
 is missing is put on the vertices. Only repaired values enter a certificate.
 
 A primal simplex from the vertices, or from the basis of the last time, restricted to the states of τ and
-to the points inside that face; one full pass over the points collects a short list, and the next pivots
-come from the list. A basis of the last time is mostly still the best: it is factorised, which tells as much,
-and inverted only where it is not.
+to the points inside that face; one full pass over the points collects a short list, of the best in each bunch
+of them, and the next pivots come from the list. A basis of the last time is mostly still the best: it is
+factorised, which tells as much, and inverted only where it is not. Most programs are met again after the
+values have changed, so that it rarely pays to solve one to the end now.
 """
 
 from __future__ import annotations

@@ -28,6 +28,8 @@ _LITTLE = 0.02  # a gain in a round that is little, as a share of the gap
 _EVALUATION = 1e-4  # what the value of a controller may be off, as a share of the gap
 _BACKUP_POINTS = (500, 2000)  # at least, at most
 _BY_POINTS, _AN_ITERATION = 0.3, 0.03  # shares of a search for point-based iterations, and for one of them
+_LONG = 25  # of them without a better controller, before a long search by points gives up
+_DESPERATE = 4.0  # patience from which searches by points are long
 _MET = 1500  # steps of a trajectory whose beliefs a controller is polished for
 
 
@@ -168,9 +170,13 @@ class Bracket:
     def _try_grid_controllers(self, tolerance: float, limit: float) -> None:
         """Point-based backups where the lower bound's policy goes, and that policy itself as a controller."""
         search = self.search
-        budget, desperate = limit - search.work, self._patience >= 4.0
-        beliefs = self._backup_beliefs(_AN_ITERATION * budget if desperate else 0.0)
-        search.improve_by_points(beliefs, 25 if desperate else 1, search.work + _BY_POINTS * budget)
+        budget = limit - search.work
+        if self._patience < _DESPERATE:
+            beliefs = self._backup_beliefs(0.0)
+            search.improve_by_points(beliefs)
+        else:
+            beliefs = self._backup_beliefs(_AN_ITERATION * budget)
+            search.improve_by_points(beliefs, _LONG, search.work + _BY_POINTS * budget)
         found: list[Controller] = []
         for read in (self._largest_weights, self._nearest_points):
             if self.gap <= tolerance:

@@ -200,7 +200,7 @@ class ControllerSearch:
 
     # -- improvement ----------------------------------------------------------------------------
 
-    def improve_by_points(self, beliefs: Array, patience: int, limit: float) -> None:
+    def improve_by_points(self, beliefs: Array, patience: int = 1, limit: float = np.inf) -> None:
         """Point-based value iteration, on from where it was; then from the best controller, until `patience`
         iterations brought no better one or the work is beyond `limit`."""
         self.vectors, places = self.iterate(beliefs, self.vectors)
