@@ -63,3 +63,15 @@ def models(draw: st.DrawFn) -> POMDP:
             observations=setting.names.observations,
         )
     return POMDP(setting, rows(n_actions, n_states, n_states), name="a random model")
+
+
+def random_model(seed: int, n_states: int = 2, n_actions: int = 3, n_readings: int = 2) -> POMDP:
+    """Sticky or not, sensors by action or not: whatever the seed says."""
+    rng = np.random.default_rng(seed)
+    thin = float(rng.choice([0.3, 1.0, 3.0]))
+    transition = rng.dirichlet(np.full(n_states, thin), size=(n_actions, n_states))
+    sensor = rng.dirichlet(np.ones(n_readings), size=(n_actions, n_states))
+    if seed % 2:
+        sensor[:] = sensor[0]
+    setting = Setting(sensor, rng.random((n_actions, n_states)), np.full(n_states, 1 / n_states))
+    return POMDP(setting, 0.98 * transition + 0.02 / n_states)

@@ -372,11 +372,8 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
     points, h = grid[0], grid[1]
     room, seen = scratch(points, n), np.zeros(n + 1, np.int64)
     chances, beliefs = np.empty((n_actions, n_observations)), np.empty((n_actions, n_observations, n_states))
-    visited, lift, inner = (
-        np.empty((len(uniforms), n_states)),
-        np.empty(len(uniforms)),
-        np.empty(len(uniforms)),
-    )
+    visited = np.empty((len(uniforms), n_states))
+    lift, inner = np.empty(len(uniforms)), np.empty(len(uniforms))
     bases = np.empty((len(uniforms), n_actions, n_observations, n_states), np.int32)
     own_basis, own_weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
     own = np.empty((len(uniforms), n_states), np.int32)
@@ -388,19 +385,9 @@ def wander(joint, state_cost, grid, n, belief, uniforms, gain):
         for k in range(n_states):
             own[step, k] = own_basis[k] if own_weights[k] > 0.0 else -1
         best, a, spent = lookahead(
-            joint,
-            state_cost,
-            grid,
-            n,
-            belief,
-            own_basis,
-            own_weights,
-            chances,
-            beliefs,
-            bases[step],
-            seen,
-            room,
-        )
+            joint, state_cost, grid, n, belief, own_basis, own_weights, chances, beliefs, bases[step],
+            seen, room,
+        )  # fmt: skip
         lift[step] = best - gain - inner[step]
         work += first + spent
         o = drawn(chances[a], uniforms[step])

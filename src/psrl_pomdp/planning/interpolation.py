@@ -25,6 +25,7 @@ import numpy.typing as npt
 from numba import njit
 
 from ..arrays import Array
+from .lu import factorise, invert, solve, solve_transposed
 
 _FACE = 1e-10  # coordinates of τ below this are left to the vertices
 _PIVOT = 1e-9
@@ -73,95 +74,6 @@ def scratch(points, n):
 
 
 @njit(cache=True, nogil=True)
-def _factorise(columns, basis, rows, m, table, order, line):
-    """The basis as P L U, in place, with row exchanges in `order`; False where it is singular.
-
-    The row that is subtracted from the others goes to `line`, apart from what is written: that vectorises.
-    """
-    for k in range(m):
-        order[k] = k
-        for r in range(m):
-            table[r, k] = columns[basis[k], rows[r]]
-    for c in range(m):
-        pivot = c
-        for r in range(c + 1, m):
-            if abs(table[r, c]) > abs(table[pivot, c]):
-                pivot = r
-        if abs(table[pivot, c]) < 1e-12:
-            return False
-        if pivot != c:
-            for q in range(m):
-                table[c, q], table[pivot, q] = table[pivot, q], table[c, q]
-            order[c], order[pivot] = order[pivot], order[c]
-        scale = 1.0 / table[c, c]
-        for q in range(m):
-            line[q] = table[c, q] if q > c else 0.0
-        for r in range(c + 1, m):
-            if table[r, c] != 0.0:
-                factor = table[r, c] * scale
-                for q in range(m):
-                    table[r, q] -= factor * line[q]
-                table[r, c] = factor
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _solve(table, order, m, right, out):
-    """out = B⁻¹ right."""
-    for r in range(m):
-        total = right[order[r]]
-        for k in range(r):
-            total -= table[r, k] * out[k]
-        out[r] = total
-    for r in range(m - 1, -1, -1):
-        total = out[r]
-        for k in range(r + 1, m):
-            total -= table[r, k] * out[k]
-        out[r] = total / table[r, r]
-
-
-@njit(cache=True, nogil=True)
-def _solve_transposed(table, order, m, right, out, line):
-    """out = B⁻ᵀ right; `line` is scratch."""
-    for k in range(m):
-        line[k] = right[k]
-    for k in range(m):
-        line[k] /= table[k, k]
-        for q in range(k + 1, m):
-            line[q] -= line[k] * table[k, q]
-    for k in range(m - 1, -1, -1):
-        for q in range(k):
-            line[q] -= line[k] * table[k, q]
-    for k in range(m):
-        out[order[k]] = line[k]
-
-
-@njit(cache=True, nogil=True)
-def _invert(table, order, m, inverse, line):
-    for r in range(m):
-        for q in range(m):
-            inverse[r, q] = 0.0
-        inverse[r, order[r]] = 1.0
-    for c in range(m):
-        line[:m] = inverse[c, :m]
-        for r in range(c + 1, m):
-            factor = table[r, c]
-            if factor != 0.0:
-                for q in range(m):
-                    inverse[r, q] -= factor * line[q]
-    for c in range(m - 1, -1, -1):
-        scale = 1.0 / table[c, c]
-        for q in range(m):
-            inverse[c, q] *= scale
-        line[:m] = inverse[c, :m]
-        for r in range(c):
-            factor = table[r, c]
-            if factor != 0.0:
-                for q in range(m):
-                    inverse[r, q] -= factor * line[q]
-
-
-@njit(cache=True, nogil=True)
 def _miss(columns, basis, rows, m, tau, x, residual):
     """residual = τ − B x; the largest of it."""
     for r in range(m):
@@ -178,14 +90,14 @@ def _miss(columns, basis, rows, m, tau, x, residual):
 @njit(cache=True, nogil=True)
 def _weighed(columns, basis, rows, m, tau, table, order, x, residual, step):
     """x = B⁻¹ τ with a step of refinement; False where singular, infeasible or inexact."""
-    if not _factorise(columns, basis, rows, m, table, order, residual):
+    if not factorise(columns, basis, rows, m, table, order, residual):
         return False
     for r in range(m):
         residual[r] = tau[rows[r]]
-    _solve(table, order, m, residual, x)
+    solve(table, order, m, residual, x)
     if _miss(columns, basis, rows, m, tau, x, residual) > 1e-10:
         return False
-    _solve(table, order, m, residual, step)
+    solve(table, order, m, residual, step)
     for k in range(m):
         x[k] += step[k]
         if x[k] < -1e-11:
@@ -414,7 +326,7 @@ def _polish(columns, rows, m, tau, inverse, x, basis, residual):
 def _duals(h, basis, m, table, order, dual, line, step):
     for k in range(m):
         step[k] = h[basis[k]]
-    _solve_transposed(table, order, m, step, dual, line)
+    solve_transposed(table, order, m, step, dual, line)
 
 
 @njit(cache=True, nogil=True)
@@ -434,7 +346,7 @@ def _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room):
         if enter < 0:
             break
         if not inverted:
-            _invert(table, order, m, inverse, line)
+            invert(table, order, m, inverse, line)
             inverted = True
         if not _pivot(columns, h, rows, m, enter, inverse, x, basis, dual, line, step):
             break
@@ -445,7 +357,7 @@ def _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room):
                 basis[:] = last
                 return False
             last[:] = basis
-            _invert(table, order, m, inverse, line)
+            invert(table, order, m, inverse, line)
             _duals(h, basis, m, table, order, dual, line, step)
     if since == 0 or _polish(columns, rows, m, tau, inverse, x, basis, line):
         return True

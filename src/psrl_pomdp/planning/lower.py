@@ -22,9 +22,9 @@ from scipy.sparse import csr_array
 
 from ..arrays import Array
 from . import grid_steps as steps
-from .chains import by_factors, by_krylov
 from .dynamics import Dynamics
 from .interpolation import BY_THE_WAY, TO_THE_END, interpolate, scratch
+from .relative_values import by_factors, by_krylov, densely
 
 Index = npt.NDArray[np.int64]
 Bases = npt.NDArray[np.int32]
@@ -305,21 +305,17 @@ class Grid:
     def _solved(self, restart: float, tolerance: float) -> Array:
         n = self.n
         self.work += 5 * CALL
-        chain = self.chain()
+        chain = csr_array((1 - restart) * self.chain())
         paid = self.cost[np.arange(n), self.policy[:n]]
         if chain.nnz > 0.03 * n * n and n <= 4000:
             self.work += n**3 / 3
-            system = np.zeros((n + 1, n + 1))
-            system[:n, :n] = np.eye(n) - (1 - restart) * chain.toarray()
-            system[:n, n] = 1.0
-            system[n, 0] = 1.0
-            return np.asarray(np.linalg.solve(system, np.append(paid, 0.0))[:n])
-        chain = csr_array((1 - restart) * chain)
-        h, spent = by_krylov(chain, paid, self.h[:n], 0.1 * tolerance, self.expired, with_factors=True)
+            return densely(chain, paid)
+        found, spent = by_krylov(chain, paid, self.h[:n], 0.1 * tolerance, self.expired, with_factors=True)
         self.work += spent
-        if h is None:
-            h, spent = by_factors(chain, paid)
-            self.work += spent
+        if found is not None:
+            return found
+        h, spent = by_factors(chain, paid)
+        self.work += spent
         return h
 
     def settle(self) -> None:

@@ -25,9 +25,10 @@ import numpy.typing as npt
 
 from ..arrays import Array
 from . import nodes
-from .chains import Chain, by_factors, by_krylov, pairs, relax, stationary
+from .chains import Chain, pairs, relax, stationary
 from .dynamics import Dynamics
 from .lower import CALL, distinct_beliefs, never
+from .relative_values import by_factors, by_krylov, densely
 
 Index = npt.NDArray[np.int64]
 
@@ -174,26 +175,18 @@ class ControllerSearch:
 
     def _solve(self, chain: Chain, paid: Array, guess: Array) -> Array | None:
         """h with gain + h = c + T h, but for a constant; None where that would take too long."""
-        n = len(paid)
-        if n <= _SMALL_CHAIN:
-            self.work += n**3 / 3
-            system = np.zeros((n + 1, n + 1))
-            system[:n, :n] = np.eye(n) - chain.matrix().toarray()
-            system[:n, n] = 1.0
-            system[n, 0] = 1.0
-            try:
-                return np.asarray(np.linalg.solve(system, np.append(paid, 0.0))[:n])
-            except np.linalg.LinAlgError:
-                return None
-        matrix = chain.matrix()
-        for with_factors in (False, True):
-            h, spent = by_krylov(matrix, paid, guess, self.tolerance, self.expired, with_factors)
-            self.work += spent + CALL
-            if h is not None or chain.nnz > 25 * n or n > 60_000:
-                return h
+        n, matrix = len(paid), chain.matrix()
         try:
+            if n <= _SMALL_CHAIN:
+                self.work += n**3 / 3
+                return densely(matrix, paid)
+            for with_factors in (False, True):
+                found, spent = by_krylov(matrix, paid, guess, self.tolerance, self.expired, with_factors)
+                self.work += spent + CALL
+                if found is not None or chain.nnz > 25 * n or n > 60_000:  # factors would be too large
+                    return found
             h, spent = by_factors(matrix, paid)
-        except RuntimeError:
+        except (np.linalg.LinAlgError, RuntimeError):
             return None
         self.work += spent
         return h

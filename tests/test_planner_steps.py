@@ -1,0 +1,296 @@
+"""The steps inside of the planner, each by another route."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from model_strategies import random_model
+from psrl_pomdp import (
+    plan,
+)
+from psrl_pomdp.arrays import Array
+from psrl_pomdp.planning.dynamics import Dynamics
+from psrl_pomdp.planning.interpolation import (
+    LIST,
+    TO_THE_END,
+    _leaving,
+    interpolate,
+    repaired_value,
+    scratch,
+)
+from psrl_pomdp.planning.loop import Bracket
+from psrl_pomdp.planning.lower import Grid, distinct_beliefs, never
+from psrl_pomdp.planning.nodes import trajectory
+from psrl_pomdp.planning.relative_values import by_factors, by_krylov
+from psrl_pomdp.planning.upper import ControllerSearch
+from psrl_pomdp.planning.verification import _mean, _repaired
+
+# -- interpolation --------------------------------------------------------------------------------
+
+
+def cloud(rng: np.random.Generator, n_states: int, extra: int) -> Array:
+    """The vertices, points on faces, and points inside, as columns."""
+    inner = rng.dirichlet(np.full(n_states, 0.5), size=extra)
+    inner[inner < 0.05] = 0.0
+    points = np.concatenate([np.eye(n_states), inner / inner.sum(axis=1, keepdims=True)])
+    return np.ascontiguousarray(points.T)
+
+
+@pytest.mark.parametrize("extra", [40, 7 * LIST])
+@pytest.mark.parametrize("n_states", [2, 3, 5, 9])
+def test_interpolation_solves_its_linear_program(n_states: int, extra: int) -> None:
+    """Against HiGHS, cold and from the last basis; with points that a short list holds, or not."""
+    rng = np.random.default_rng(n_states)
+    for _ in range(20):
+        points = cloud(rng, n_states, extra)
+        h, n = rng.random(points.shape[1]), points.shape[1]
+        basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
+        for _ in ("from the vertices", "from the last basis"):
+            tau = rng.dirichlet(np.full(n_states, 0.5))
+            tau[rng.integers(n_states)] *= rng.integers(2) if n_states > 2 else 1  # on a face now and then
+            tau /= tau.sum()
+            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n), TO_THE_END)
+            best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
+            assert value == pytest.approx(-best.fun, abs=1e-8)
+            assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+
+
+def test_little_effort_never_loses_and_comes_to_the_same_in_the_end() -> None:
+    rng = np.random.default_rng(8)
+    stopped_early = 0
+    for _ in range(20):
+        points = cloud(rng, 6, 7 * LIST)
+        n, tau = points.shape[1], rng.dirichlet(np.full(6, 0.5))
+        h = 1.0 - (points**2).sum(axis=0)  # concave, so that every point is of use somewhere
+        basis, weights = np.full(6, -1, np.int32), np.zeros(6)
+        interpolate(points, rng.random(n), n, tau, basis, weights, scratch(points, n), TO_THE_END)
+        best = -linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs").fun
+        last = float(weights @ h[basis])
+        for turn in range(50):
+            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n), 0.0)
+            assert value == pytest.approx(float(weights @ h[basis]), abs=1e-12)
+            assert last - 1e-12 <= value <= best + 1e-9
+            assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+            if value > best - 1e-9:
+                stopped_early += turn > 0
+                break
+            last = value
+        assert value == pytest.approx(best, abs=1e-9)
+    assert stopped_early > 10
+
+
+def test_the_row_to_leave_has_a_pivot_that_is_not_rounding() -> None:
+    """Weights of zero and of rounding limit a step alike; a pivot of rounding would ruin the basis."""
+    x, column = np.array([0.0, 1e-16, 0.5]), np.array([1e-8, 0.5, 0.1])
+    leave, step = _leaving(x, column, 3)
+    assert leave == 1
+    assert step == pytest.approx(2e-16, rel=1e-9)
+    assert (x - step * column >= -1e-13).all()
+    assert _leaving(x, -column, 3)[0] == -1
+
+
+def test_interpolation_between_a_list_of_points_alone() -> None:
+    """The program over the listed points; those outside the face of the belief cannot take part."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        n_states = int(rng.integers(4, 8))
+        points = cloud(rng, n_states, 40)
+        n = points.shape[1]
+        h = np.asarray(rng.random(size=(n,)))
+        tau = rng.dirichlet(np.full(n_states, 0.5))
+        tau[0] = 0.0
+        tau /= tau.sum()
+        listed = np.concatenate([np.arange(n_states), np.arange(n_states, n, 3)])
+        basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
+        room: Any = scratch(points, n)
+        room.short[: len(listed)], room.short[LIST] = listed, len(listed)
+        value, _ = interpolate(points, h, 0, tau, basis, weights, room, TO_THE_END)
+        best = linprog(-h[listed], A_eq=points[:, listed], b_eq=tau, bounds=(0, None), method="highs")
+        assert value == pytest.approx(-best.fun, abs=1e-8)
+        assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+        assert room.short[LIST] == 0  # a list is for one belief
+
+
+def test_points_that_come_when_time_is_up_keep_the_bound_valid() -> None:
+    """Plain interpolations, whatever had been found for the points before."""
+    model = random_model(4, n_states=4, n_readings=3)
+    best = plan(model, tolerance=1e-5)
+    for ends in (0, 1, 2):
+        grid = Grid(Dynamics.of(model), 500)
+        grid.tighten(1e-9, 0.1)
+        beliefs = np.random.default_rng(1).dirichlet(np.ones(4), size=60)
+        answers = iter([False] * ends + [True] * 1000)
+        grid.expired = answers.__next__
+        grid._append(beliefs, grid.interpolated(beliefs), np.full((60, 3), -1))
+        grid.certify()
+        grid.tighten(1e-9, 0.1)
+        assert grid.bound <= best.upper_cost
+
+
+def test_beliefs_that_are_alike_count_once() -> None:
+    rng = np.random.default_rng(5)
+    some = rng.dirichlet(np.ones(4), size=300)
+    beliefs = np.concatenate([some, some[::-1] + 1e-9, np.eye(4)])
+    first, which = distinct_beliefs(beliefs)
+    apart = np.unique(np.round(beliefs * 1e7), axis=0)
+    assert len(first) == len(apart)
+    assert np.abs(beliefs[first][which] - beliefs).max() < 1e-7
+    assert all((which[: k + 1] == which[k]).argmax() == first[which[k]] for k in range(len(beliefs)))
+
+
+def test_what_a_controller_meets_follows_its_belief_policy() -> None:
+    """Every belief is the last one filtered, for the action of its least vector and the reading drawn."""
+    model = random_model(3, n_states=3, n_readings=3)
+    d, rng = Dynamics.of(model), np.random.default_rng(2)
+    actions, vectors, uniforms = rng.integers(0, d.n_actions, 7), rng.random((7, 3)), rng.random(200)
+    met = trajectory(d.joint, actions, vectors, d.start, uniforms)
+    belief = d.start
+    for step, uniform in enumerate(uniforms):
+        assert met[step] == pytest.approx(belief, abs=1e-12)
+        after = belief @ d.joint[actions[(vectors @ belief).argmin()]]  # [O, S]
+        reading = int(np.searchsorted(np.cumsum(after.sum(axis=1)), uniform))
+        belief = after[reading] / after[reading].sum()
+    assert len(np.unique(met.round(7), axis=0)) > 20
+
+
+def begun(n_states: int = 3) -> Bracket:
+    """Both bounds after three rounds, with the gap still open."""
+    bracket = Bracket(Dynamics.of(random_model(3, n_states=n_states, n_readings=3)), 500)
+    for _ in range(3):
+        bracket.round(1e-9)
+        bracket.refine()
+    bracket.round(1e-9)
+    return bracket
+
+
+def test_a_greedy_trajectory_looks_one_step_ahead() -> None:
+    """Against HiGHS: h̃ at every belief, an action that attains min_a {c + Σ P h̃}, and what a point would lift
+    there; then the filter."""
+    bracket, uniforms = begun(), np.random.default_rng(4).random(25)
+    d, grid = bracket.dynamics, bracket.grid
+    points, h = grid.points[:, : grid.n], grid.h[: grid.n]
+
+    def interpolated(belief: Array) -> float:
+        return -float(linprog(-h, A_eq=points, b_eq=belief, bounds=(0, None), method="highs").fun)
+
+    met, lift, end = grid.wander(d.start, uniforms)
+    onward = np.concatenate([met.beliefs[1:], [end]])
+    assert len(np.unique(onward.round(7), axis=0)) > 10
+    for belief, inner, gain, uniform, after in zip(
+        met.beliefs, met.inner, lift, uniforms, onward, strict=True
+    ):
+        assert inner == pytest.approx(interpolated(belief), abs=1e-8)
+        joint = belief @ d.joint  # [A, O, S]
+        chance = joint.sum(axis=2)
+        values = d.cost @ belief + [
+            sum(p * interpolated(j / p) for p, j in zip(*of, strict=True))
+            for of in zip(chance, joint, strict=True)
+        ]
+        assert gain == pytest.approx(values.min() - grid.bound - inner, abs=1e-8)
+        readings = [int(np.searchsorted(np.cumsum(p), uniform)) for p in chance]
+        greedy = np.flatnonzero(values < values.min() + 1e-8)
+        assert (
+            min(np.abs(joint[a, readings[a]] / chance[a, readings[a]] - after).max() for a in greedy) < 1e-9
+        )
+
+
+def test_points_along_a_trajectory_are_new_and_lift_most() -> None:
+    bracket = begun(4)
+    grid = bracket.grid
+    met, lift, _ = grid.wander(bracket._belief, copy.deepcopy(bracket._rng).random(60))
+    known = met.beliefs[7:9]
+    found = bracket._along_a_trajectory(30, known)
+    old = np.concatenate([grid.beliefs, known])
+    new = np.array([np.abs(old - belief).max(axis=1).min() > 1e-6 for belief in met.beliefs])
+    best = [met.beliefs[k] for k in np.argsort(-lift, kind="stable") if new[k] and lift[k] > 1e-12]
+    first = np.sort(np.unique(np.round(best, 7), axis=0, return_index=True)[1])
+    assert 5 < len(found.beliefs) <= 30
+    assert found.beliefs == pytest.approx(np.array(best)[first][: len(found.beliefs)], abs=1e-9)
+
+
+def test_repaired_values_lie_below_every_concave_function() -> None:
+    """Also with weights that are wrong on purpose: they only make the value smaller."""
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        n_states = int(rng.integers(2, 6))
+        points = cloud(rng, n_states, 20)
+        planes = rng.standard_normal((6, n_states))
+        h = (planes @ points).min(axis=0)
+        tau = rng.dirichlet(np.full(n_states, 0.5))
+        basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
+        n = points.shape[1]
+        interpolate(points, h, n, tau, basis, weights, scratch(points, n), TO_THE_END)
+        room = np.empty(n_states), np.empty(n_states)
+        good = repaired_value(points, h, tau, basis, weights, *room)
+        assert good <= (planes @ tau).min() + 1e-12
+        spoiled = weights * rng.uniform(0.5, 1.5, n_states)
+        assert repaired_value(points, h, tau, basis, spoiled, *room) <= (planes @ tau).min() + 1e-12
+
+
+# -- formulas by another route --------------------------------------------------------------------
+
+
+def test_the_repair_of_verify_lies_below_every_concave_function() -> None:
+    """With weights that make up too much: trimming must take value away with the weight."""
+    rng = np.random.default_rng(9)
+    for _ in range(200):
+        n_states = int(rng.integers(2, 6))
+        points = cloud(rng, n_states, 20).T
+        planes = rng.standard_normal((6, n_states)) + 5.0
+        h = (points @ planes.T).min(axis=1)
+        tau = rng.dirichlet(np.ones(n_states), size=4)
+        basis = rng.integers(len(points), size=(4, n_states)).astype(np.int32)
+        kept, rest = _repaired(points, tau, basis, rng.uniform(0.0, 2.0, (4, n_states)))
+        value = _mean(kept, h[basis], rest, h)
+        assert (value <= (tau @ planes.T).min(axis=1) + 1e-12).all()
+
+
+def test_vectors_of_nodes_against_loops() -> None:
+    model = random_model(2, 3, 2, 2)
+    search = ControllerSearch(Dynamics.of(model))
+    rng = np.random.default_rng(1)
+    actions, successors, old = rng.integers(2, size=4), rng.integers(5, size=(4, 2)), rng.random((5, 3))
+    found = search.vectors_of(actions, successors, old, gain=0.3)
+    for n, a in enumerate(actions):
+        for s in range(3):
+            value = model.setting.cost[a, s] - 0.3
+            for o in range(2):
+                for t in range(3):
+                    chance = model.transition[a, s, t] * model.setting.observation[a, t, o]
+                    value += chance * old[successors[n, o], t]
+            assert found[n, s] == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("with_factors", [False, True])
+def test_relative_values_of_chains(with_factors: bool) -> None:
+    """Against a dense solve; a ring that hardly ever turns mixes slowly, and has the help of factors."""
+    rng = np.random.default_rng(11)
+    n = 300
+    slow = 0.01 * np.roll(np.eye(n), 1, axis=1) + 0.99 * np.eye(n)
+    quick = rng.dirichlet(np.full(n, 0.02), size=n)
+    for matrix in (quick, *([0.99 * slow + 0.01 * quick] if with_factors else [])):
+        chain, paid = csr_array(matrix), rng.random(n)
+        bordered = np.block([[np.eye(n) - matrix, np.ones((n, 1))], [np.eye(1, n), np.zeros((1, 1))]])
+        exact = np.linalg.solve(bordered, np.append(paid, 0.0))
+        h, work = by_krylov(chain, paid, np.zeros(n), 1e-9, never, with_factors)
+        assert h is not None
+        assert work > 0.0
+        assert np.ptp(paid + matrix @ h - h) <= 2e-9
+        assert paid + matrix @ h - h == pytest.approx(np.full(n, exact[n]), abs=2e-9)
+        direct, _ = by_factors(chain, paid)
+        assert direct == pytest.approx(exact[:n], abs=1e-7 * max(1.0, np.abs(exact).max()))
+
+
+def test_relative_values_that_there_are_not() -> None:
+    """Two closed classes of different cost: no gain is that of both."""
+    chain, paid = csr_array(np.eye(2)), np.array([0.0, 1.0])
+    assert by_krylov(chain, paid, np.zeros(2), 1e-9, never)[0] is None
+    assert by_krylov(chain, paid, np.zeros(2), 1e-9, never, with_factors=True)[0] is None
+    with pytest.raises(RuntimeError):
+        by_factors(chain, paid)
