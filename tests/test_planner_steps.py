@@ -11,9 +11,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from model_strategies import random_model
-from psrl_pomdp import (
-    plan,
-)
+from psrl_pomdp import plan
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import (
@@ -265,6 +263,35 @@ def test_vectors_of_nodes_against_loops() -> None:
                     chance = model.transition[a, s, t] * model.setting.observation[a, t, o]
                     value += chance * old[successors[n, o], t]
             assert found[n, s] == pytest.approx(value, abs=1e-12)
+
+
+def test_flows_are_those_of_the_long_run() -> None:
+    """Against the stationary distribution by a dense solve, for two controllers in turn: what is kept is the
+    last one's, and of nobody else."""
+    model = random_model(4, n_states=3, n_readings=3)
+    d, rng = Dynamics.of(model), np.random.default_rng(6)
+    search = ControllerSearch(d)
+    some = [
+        search.evaluate(rng.integers(d.n_actions, size=n), rng.integers(n, size=(n, 3)), np.zeros((n, 3)))
+        for n in (4, 6)
+    ]
+    for controller in (some[0], some[1], some[1], some[0]):
+        n = len(controller)
+        chain = np.zeros((n, 3, n, 3))
+        for node, a in enumerate(controller.actions):
+            for o in range(3):
+                chain[node, :, controller.successors[node, o]] += d.joint[a, o]
+        chain = chain.reshape(3 * n, 3 * n)
+        mass = np.zeros(3 * n)
+        mass[3 * controller.start : 3 * controller.start + 3] = d.start
+        mass = (mass @ np.linalg.matrix_power(0.5 * np.eye(3 * n) + 0.5 * chain, 2**14)).reshape(n, 3)
+        beliefs, flow, edges = search._flows(controller)
+        assert len(flow) == 3 * (mass.sum(axis=1) > 1e-9).sum()
+        assert flow.sum() == pytest.approx(1.0, abs=1e-6)
+        assert (np.diff(flow) <= 0.0).all()
+        for belief, share, (node, o) in zip(beliefs, flow, edges, strict=True):
+            after = mass[node] @ d.joint[controller.actions[node], o]
+            assert share * belief == pytest.approx(after, abs=1e-6)
 
 
 @pytest.mark.parametrize("with_factors", [False, True])
