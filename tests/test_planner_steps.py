@@ -11,8 +11,9 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from model_strategies import random_model
-from psrl_pomdp import plan
+from psrl_pomdp import POMDP, Setting, plan
 from psrl_pomdp.arrays import Array
+from psrl_pomdp.planning.chains import Chain, apply_transposed
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import (
     LIST,
@@ -265,6 +266,30 @@ def test_vectors_of_nodes_against_loops() -> None:
             assert found[n, s] == pytest.approx(value, abs=1e-12)
 
 
+def test_chains_by_factors_are_chains_by_entries() -> None:
+    """Also where readings never come, and where a state is never moved to."""
+    rng = np.random.default_rng(8)
+    transition, sensor = rng.dirichlet(np.ones(4), size=(2, 4)), rng.dirichlet(np.ones(3), size=(2, 4))
+    transition[0, :, 2], sensor[1, :, 0], sensor[0, 1] = 0.0, 0.0, [0.0, 1.0, 0.0]
+    transition[1, 0] = [0.0, 0.0, 0.0, 1.0]
+    transition, sensor = (of / of.sum(axis=2, keepdims=True) for of in (transition, sensor))
+    d = Dynamics.of(POMDP(Setting(sensor, rng.random((2, 4)), np.full(4, 0.25)), transition))
+    moves = csr_array((d.factors.moves, d.factors.indices, d.factors.indptr), shape=(8, 4)).toarray()
+    joint = np.einsum("ast,aot->aost", moves.reshape(2, 4, 4), d.factors.sensor)
+    assert joint == pytest.approx(d.joint, abs=1e-15)
+    assert ((joint > 0) == (d.joint > 0)).all()
+    assert (d.factors.comes == [[True, True, True], [False, True, True]]).all()
+    actions, successors = rng.integers(2, size=5), rng.integers(5, size=(5, 3))
+    chain, h = Chain(d, actions, successors), rng.random(20)
+    matrix = chain.matrix()
+    assert matrix.nnz == chain.nnz
+    assert matrix.sum(axis=1) == pytest.approx(np.ones(20), abs=1e-12)
+    assert chain @ h == pytest.approx(matrix @ h, abs=1e-14)
+    after = np.zeros((5, 4))
+    apply_transposed(d.factors, actions, successors, h.reshape(5, 4), after)
+    assert after.ravel() == pytest.approx(matrix.T @ h, abs=1e-14)
+
+
 def test_flows_are_those_of_the_long_run() -> None:
     """Against the stationary distribution by a dense solve, for two controllers in turn: what is kept is the
     last one's, and of nobody else."""
@@ -277,11 +302,11 @@ def test_flows_are_those_of_the_long_run() -> None:
     ]
     for controller in (some[0], some[1], some[1], some[0]):
         n = len(controller)
-        chain = np.zeros((n, 3, n, 3))
+        steps = np.zeros((n, 3, n, 3))
         for node, a in enumerate(controller.actions):
             for o in range(3):
-                chain[node, :, controller.successors[node, o]] += d.joint[a, o]
-        chain = chain.reshape(3 * n, 3 * n)
+                steps[node, :, controller.successors[node, o]] += d.joint[a, o]
+        chain = steps.reshape(3 * n, 3 * n)
         mass = np.zeros(3 * n)
         mass[3 * controller.start : 3 * controller.start + 3] = d.start
         mass = (mass @ np.linalg.matrix_power(0.5 * np.eye(3 * n) + 0.5 * chain, 2**14)).reshape(n, 3)
@@ -305,7 +330,7 @@ def test_relative_values_of_chains(with_factors: bool) -> None:
         chain, paid = csr_array(matrix), rng.random(n)
         bordered = np.block([[np.eye(n) - matrix, np.ones((n, 1))], [np.eye(1, n), np.zeros((1, 1))]])
         exact = np.linalg.solve(bordered, np.append(paid, 0.0))
-        h, work = by_krylov(chain, paid, np.zeros(n), 1e-9, never, with_factors)
+        h, work = by_krylov(chain, paid, np.zeros(n), 1e-9, never, chain if with_factors else None)
         assert h is not None
         assert work > 0.0
         assert np.ptp(paid + matrix @ h - h) <= 2e-9
@@ -318,6 +343,6 @@ def test_relative_values_that_there_are_not() -> None:
     """Two closed classes of different cost: no gain is that of both."""
     chain, paid = csr_array(np.eye(2)), np.array([0.0, 1.0])
     assert by_krylov(chain, paid, np.zeros(2), 1e-9, never)[0] is None
-    assert by_krylov(chain, paid, np.zeros(2), 1e-9, never, with_factors=True)[0] is None
+    assert by_krylov(chain, paid, np.zeros(2), 1e-9, never, factored=chain)[0] is None
     with pytest.raises(RuntimeError):
         by_factors(chain, paid)

@@ -11,12 +11,26 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from ..arrays import Array
 from ..model import POMDP
 from ..structure import reachable
+
+
+class Factors(NamedTuple):
+    """M as moves and readings: much less to add up wherever all readings are."""
+
+    indptr: npt.NDArray[np.int32]  # [A·S + 1]: where the entries of a row (a, s) begin
+    indices: npt.NDArray[np.int32]  # s′
+    moves: Array  # θ(s′ | s, a)
+    sensor: Array  # [A, O, S']: η(o | a, s′)
+    comes: npt.NDArray[np.bool_]  # [A, O]: whether some state can give the reading
 
 
 @dataclass(frozen=True)
@@ -46,14 +60,31 @@ class Dynamics:
     def rounding(self, values: Array) -> float:
         """Twice what rounding may do to a certificate with these relative values.
 
-        A residual adds up S·O products of a probability and a value; what the rows of M are off one, and what
-        the repair of interpolation weights leaves, is multiplied by the values too. Twice, so that whoever
-        adds up in another order, and pays half, still has a proof.
+        A residual adds up S·O products of a probability and a value; the factors of M are themselves sums
+        over readings; what the rows of M are off one, and what the repair of interpolation weights leaves, is
+        multiplied by the values too. Twice, so that whoever adds up in another order, and pays half, still
+        has a proof.
         """
         size = float(np.abs(values - values.flat[0]).max())
         leak = float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max())
-        terms = self.n_states * self.n_observations + self.n_states + 10
+        terms = self.n_states * self.n_observations + self.n_states + 3 * self.n_observations + 10
         return 1e-12 + 2 * size * (leak + terms * sys.float_info.epsilon + 1e-15 * self.n_states)
+
+    @cached_property
+    def factors(self) -> Factors:
+        moves = self.joint.sum(axis=1)  # [A, S, S']
+        whence = moves.argmax(axis=1)  # the state from which a next one is likeliest
+        actions, after = np.ogrid[: self.n_actions, : self.n_states]
+        certain = moves[actions, whence, after]
+        sensor = self.joint[actions, :, whence, after] / np.where(certain > 0.0, certain, 1.0)[..., None]
+        rows = csr_array(moves.reshape(-1, self.n_states))
+        return Factors(
+            rows.indptr.astype(np.int32),
+            rows.indices.astype(np.int32),
+            rows.data,
+            np.ascontiguousarray(sensor.transpose(0, 2, 1)),
+            np.asarray(self.joint.any(axis=(2, 3))),
+        )
 
     @property
     def n_actions(self) -> int:

@@ -310,7 +310,7 @@ class Grid:
         if chain.nnz > 0.03 * n * n and n <= 4000:
             self.work += n**3 / 3
             return densely(chain, paid)
-        found, spent = by_krylov(chain, paid, self.h[:n], 0.1 * tolerance, self.expired, with_factors=True)
+        found, spent = by_krylov(chain, paid, self.h[:n], 0.1 * tolerance, self.expired, factored=chain)
         self.work += spent
         if found is not None:
             return found

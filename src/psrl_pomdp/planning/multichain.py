@@ -27,6 +27,7 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array
 from . import grid_steps as steps
+from .chains import Chain
 from .dynamics import Dynamics
 from .gains import end_components, gain_and_bias, longest_ways, optimal
 from .interpolation import TO_THE_END
@@ -292,7 +293,7 @@ class StartBracket:
     def _try(self, actions: Index, successors: Index) -> Controller | None:
         """A controller with its gains from every node and state; kept where it is the best."""
         d = self.dynamics
-        chain = self.search.chain(actions, successors).matrix()
+        chain = Chain(d, actions, successors).matrix()
         chain.sum_duplicates()
         cost = d.cost[actions].ravel()
         self._spent += 200.0 * chain.nnz + 20 * CALL

@@ -1,5 +1,5 @@
-"""Compiled steps on the nodes of a controller: which are alike, which are reached, their vectors and flows,
-and what their policy meets.
+"""Compiled steps on the nodes of a controller: which are alike, which are reached, what flows between
+them, and what their policy meets.
 
 A node n has an action a_n and a successor σ(n, o) for each reading.
 """
@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from ..belief import BARE
+from .chains import move
 from .grid_steps import drawn, next_beliefs
 
 
@@ -85,51 +86,25 @@ def reached(comes, actions, successors, start):
     return order[:count].copy(), onward
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def vectors_of(joint, cost, comes, actions, successors, vectors, gain):
-    """α_n = C(·, a_n) − gain + Σ_o M[a_n, o] α_{σ(n, o)}."""
-    n_observations, n_states = joint.shape[1:3]
-    out = np.empty((len(actions), n_states))
-    for node in range(len(actions)):
-        a = actions[node]
-        for s in range(n_states):
-            out[node, s] = cost[a, s] - gain
-        for o in range(n_observations):
-            if comes[a, o]:
-                vector = vectors[successors[node, o]]
-                for s in range(n_states):
-                    row = joint[a, o, s]
-                    total = 0.0
-                    for t in range(n_states):
-                        total += row[t] * vector[t]
-                    out[node, s] += total
-    return out
-
-
 @njit(cache=True, nogil=True)
-def edge_flows(joint, comes, actions, mass):
+def edge_flows(factors, actions, mass):
     """Average beliefs on the edges that are used, for long-run shares mass[n, s]: belief, flow, edge."""
-    n_observations, n_states = joint.shape[1:3]
+    n_states, n_observations = mass.shape[1], factors.sensor.shape[1]
     room = len(actions) * n_observations
     beliefs, flows, edges = np.empty((room, n_states)), np.empty(room), np.empty((room, 2), np.int64)
-    count = 0
+    moved, count = np.empty(n_states), 0
     for node in range(len(actions)):
-        if mass[node].sum() <= 1e-12:
-            continue
         a = actions[node]
+        if move(factors, a, mass[node], moved) <= 1e-12:
+            continue
         for o in range(n_observations):
-            if not comes[a, o]:
-                continue
-            after = beliefs[count]
-            after[:] = 0.0
-            for s in range(n_states):
-                share = mass[node, s]
-                if share > 0.0:
-                    for t in range(n_states):
-                        after[t] += share * joint[a, o, s, t]
-            flow = after.sum()
+            flow = 0.0
+            for t in range(n_states):
+                beliefs[count, t] = moved[t] * factors.sensor[a, o, t]
+                flow += beliefs[count, t]
             if flow > 1e-12:
-                after /= flow
+                for t in range(n_states):
+                    beliefs[count, t] /= flow
                 flows[count] = flow
                 edges[count, 0], edges[count, 1] = node, o
                 count += 1

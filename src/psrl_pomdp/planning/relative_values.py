@@ -13,6 +13,7 @@ from scipy.sparse import bmat, csc_array, csr_array, identity
 from scipy.sparse.linalg import LinearOperator, gmres, spilu, splu
 
 from ..arrays import Array
+from .chains import Chain
 
 _KRYLOV, _CYCLES = 40, 8  # steps between restarts of GMRES, and restarts
 # Incomplete factors of 1 + _SHIFT − T, without what is smaller than _DROPPED, _FILL times as large at most.
@@ -30,23 +31,25 @@ def densely(chain: csr_array, paid: Array) -> Array:
 
 
 def by_krylov(
-    chain: csr_array,
+    chain: Chain | csr_array,
     paid: Array,
     guess: Array,
     tolerance: float,
     expired: Callable[[], bool],
-    with_factors: bool = False,
+    factored: csr_array | None = None,
 ) -> tuple[Array | None, float]:
     """h to `tolerance`, and the work; None where it gets nowhere.
 
-    By GMRES from (1 − T + 1 e_1ᵀ) h = c. Chains that mix slowly take the help of incomplete factors.
+    By GMRES from (1 − T + 1 e_1ᵀ) h = c. Chains that mix slowly take the help of incomplete factors of T,
+    where it is given as a matrix to be `factored`.
     """
     n, work, aid = len(paid), 0.0, None
-    if with_factors:
-        work += 500.0 * chain.nnz
+    once = chain.work if isinstance(chain, Chain) else 2.0 * chain.nnz
+    if factored is not None:
+        work += 500.0 * factored.nnz
         try:
             factors = spilu(
-                csc_array((1 + _SHIFT) * identity(n) - chain), drop_tol=_DROPPED, fill_factor=_FILL
+                csc_array((1 + _SHIFT) * identity(n) - factored), drop_tol=_DROPPED, fill_factor=_FILL
             )
         except RuntimeError:  # a pivot that is zero
             return None, work
@@ -56,7 +59,7 @@ def by_krylov(
     h = guess - guess[0] + 0.5 * (change.min() + change.max())
     for _ in range(_CYCLES):
         h, _ = gmres(system, paid, x0=h, rtol=0.0, atol=tolerance, restart=_KRYLOV, maxiter=1, M=aid)
-        work += _KRYLOV * (2.0 * chain.nnz + 2.0 * _KRYLOV * n)
+        work += _KRYLOV * (once + 2.0 * _KRYLOV * n)
         spread = np.ptp(paid + chain @ h - h)
         if spread <= 2 * tolerance:
             return np.asarray(h), work

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ..arrays import Array
 from . import nodes
-from .chains import Chain, pairs, relax, stationary
+from .chains import Chain, relax, stationary
 from .dynamics import Dynamics
 from .lower import CALL, distinct_beliefs, never
 from .relative_values import by_factors, by_krylov, densely
@@ -63,7 +63,7 @@ class ControllerSearch:
         self.tolerance = 1e-10
         self.best: Controller | None = None
         joint = dynamics.joint
-        self._comes = np.asarray(joint.any(axis=(2, 3)))  # [A, O]: readings that some state can give
+        self._comes = dynamics.factors.comes
         self._fallback = joint.sum(axis=2)  # [A, O, S']: after an even belief, for readings not reached
         self._last_flows: tuple[Controller, tuple[Array, Array, Index]] | None = None
         self._onward = np.ascontiguousarray(joint.transpose(2, 0, 1, 3)).reshape(dynamics.n_states, -1)
@@ -114,9 +114,9 @@ class ControllerSearch:
 
     def vectors_of(self, actions: Index, successors: Index, vectors: Array, gain: float = 0.0) -> Array:
         """α_n = C(·, a_n) − gain + Σ_o M[a_n, o] α_{σ(n, o)}."""
-        d = self.dynamics
-        self.work += 2.0 * len(actions) * d.joint[0].size
-        return np.asarray(nodes.vectors_of(d.joint, d.cost, self._comes, actions, successors, vectors, gain))
+        chain = Chain(self.dynamics, actions, successors)
+        self.work += chain.work
+        return self.dynamics.cost[actions] - gain + (chain @ vectors).reshape(len(actions), -1)
 
     def iterate(self, beliefs: Array, vectors: Array) -> tuple[Array, Array]:
         """One round of point-based value iteration: new vectors, and a belief for each."""
@@ -133,18 +133,14 @@ class ControllerSearch:
 
     # -- evaluation -----------------------------------------------------------------------------
 
-    def chain(self, actions: Index, successors: Index) -> Chain:
-        """The transition matrix over pairs (node, state)."""
-        return Chain(*pairs(self.dynamics.joint, actions, successors))
-
     def evaluate(self, actions: Index, successors: Index, guess: Array) -> Controller:
         """The controller's relative values and its bound; it becomes `best` where it is."""
         d = self.dynamics
         self.work += CALL
-        chain = self.chain(actions, successors)
+        chain = Chain(d, actions, successors)
         paid = d.cost[actions].ravel()
         h = np.asarray(guess, dtype=np.float64).ravel() - guess.flat[0]  # a constant only costs digits
-        low, high = self._sweeps(chain, paid, h, 60)
+        low, high = self._sweeps(chain, h, 60)
         if high - low > self.tolerance:
             # Nodes that the start never uses may be worse, or run in circles of their own.
             vectors = h.reshape(len(actions), d.n_states)
@@ -155,11 +151,11 @@ class ControllerSearch:
         if high - low > self.tolerance and low < self.bound:
             exact = self._solve(chain, paid, h)
             if exact is not None:
-                change = paid + chain.matrix() @ exact - exact
+                change = paid + chain @ exact - exact
                 if change.max() < high:
                     h, high = exact, float(change.max())
             else:
-                low, high = self._sweeps(chain, paid, h, 2000)
+                low, high = self._sweeps(chain, h, 2000)
         vectors = h.reshape(len(actions), d.n_states)
         start = int((vectors @ d.start).argmin())
         bound = high + d.rounding(np.append(h, 0.0))  # in which h has moved away from 0, too
@@ -168,23 +164,31 @@ class ControllerSearch:
             self.best = found
         return found
 
-    def _sweeps(self, chain: Chain, paid: Array, h: Array, most: int) -> tuple[float, float]:
-        low, high, done = relax(*chain, paid, h, _DAMPING, self.tolerance, most)
-        self.work += 2.0 * done * chain.nnz
+    def _sweeps(self, chain: Chain, h: Array, most: int) -> tuple[float, float]:
+        d = self.dynamics
+        by_node = h.reshape(-1, d.n_states)  # and so h itself, which is changed
+        low, high, done = relax(
+            d.factors, chain.actions, chain.successors, d.cost, by_node, _DAMPING, self.tolerance, most
+        )
+        self.work += done * chain.work
         return float(low), float(high)
 
     def _solve(self, chain: Chain, paid: Array, guess: Array) -> Array | None:
         """h with gain + h = c + T h, but for a constant; None where that would take too long."""
-        n, matrix = len(paid), chain.matrix()
+        n = len(paid)
         try:
             if n <= _SMALL_CHAIN:
                 self.work += n**3 / 3
-                return densely(matrix, paid)
-            for with_factors in (False, True):
-                found, spent = by_krylov(matrix, paid, guess, self.tolerance, self.expired, with_factors)
-                self.work += spent + CALL
-                if found is not None or chain.nnz > 25 * n or n > 60_000:  # factors would be too large
-                    return found
+                return densely(chain.matrix(), paid)
+            found, spent = by_krylov(chain, paid, guess, self.tolerance, self.expired)
+            self.work += spent + CALL
+            if found is not None or chain.nnz > 25 * n or n > 60_000:  # factors would be too large
+                return found
+            matrix = chain.matrix()
+            found, spent = by_krylov(chain, paid, guess, self.tolerance, self.expired, factored=matrix)
+            self.work += spent + CALL
+            if found is not None:
+                return found
             h, spent = by_factors(matrix, paid)
         except (np.linalg.LinAlgError, RuntimeError):
             return None
@@ -240,15 +244,12 @@ class ControllerSearch:
         if self._last_flows is not None and self._last_flows[0] is controller:
             return self._last_flows[1]
         d = self.dynamics
-        chain = self.chain(controller.actions, controller.successors)
-        mass = np.zeros(len(controller) * d.n_states)
-        mass[controller.start * d.n_states : (controller.start + 1) * d.n_states] = d.start
-        done = stationary(*chain, mass, 0.9, 1e-9, 400)
-        self.work += 2.0 * done * chain.nnz + 3 * CALL
-        beliefs, flow, edges = nodes.edge_flows(
-            d.joint, self._comes, controller.actions, mass.reshape(len(controller), d.n_states)
-        )
-        self.work += 2.0 * len(controller) * d.joint[0].size
+        chain = Chain(d, controller.actions, controller.successors)
+        mass = np.zeros((len(controller), d.n_states))
+        mass[controller.start] = d.start
+        done = stationary(d.factors, chain.actions, chain.successors, mass, 0.9, 1e-9, 400)
+        self.work += (done + 1) * chain.work + 3 * CALL
+        beliefs, flow, edges = nodes.edge_flows(d.factors, chain.actions, mass)
         top = np.argsort(-flow, kind="stable")[:_EDGES]
         self._last_flows = controller, (beliefs[top], flow[top], edges[top])
         return self._last_flows[1]
