@@ -16,6 +16,7 @@ from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning.chains import Chain, apply_transposed
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import (
+    FACE,
     LIST,
     TO_THE_END,
     _leaving,
@@ -54,7 +55,7 @@ def test_interpolation_solves_its_linear_program(n_states: int, extra: int) -> N
             tau = rng.dirichlet(np.full(n_states, 0.5))
             tau[rng.integers(n_states)] *= rng.integers(2) if n_states > 2 else 1  # on a face now and then
             tau /= tau.sum()
-            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n), TO_THE_END)
+            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n, FACE), TO_THE_END)
             best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
             assert value == pytest.approx(-best.fun, abs=1e-8)
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
@@ -68,11 +69,11 @@ def test_little_effort_never_loses_and_comes_to_the_same_in_the_end() -> None:
         n, tau = points.shape[1], rng.dirichlet(np.full(6, 0.5))
         h = 1.0 - (points**2).sum(axis=0)  # concave, so that every point is of use somewhere
         basis, weights = np.full(6, -1, np.int32), np.zeros(6)
-        interpolate(points, rng.random(n), n, tau, basis, weights, scratch(points, n), TO_THE_END)
+        interpolate(points, rng.random(n), n, tau, basis, weights, scratch(points, n, FACE), TO_THE_END)
         best = -linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs").fun
         last = float(weights @ h[basis])
         for turn in range(50):
-            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n), 0.0)
+            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n, FACE), 0.0)
             assert value == pytest.approx(float(weights @ h[basis]), abs=1e-12)
             assert last - 1e-12 <= value <= best + 1e-9
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
@@ -107,7 +108,7 @@ def test_interpolation_between_a_list_of_points_alone() -> None:
         tau /= tau.sum()
         listed = np.concatenate([np.arange(n_states), np.arange(n_states, n, 3)])
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
-        room: Any = scratch(points, n)
+        room: Any = scratch(points, n, FACE)
         room.short[: len(listed)], room.short[LIST] = listed, len(listed)
         value, _ = interpolate(points, h, 0, tau, basis, weights, room, TO_THE_END)
         best = linprog(-h[listed], A_eq=points[:, listed], b_eq=tau, bounds=(0, None), method="highs")
@@ -224,7 +225,7 @@ def test_repaired_values_lie_below_every_concave_function() -> None:
         tau = rng.dirichlet(np.full(n_states, 0.5))
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
         n = points.shape[1]
-        interpolate(points, h, n, tau, basis, weights, scratch(points, n), TO_THE_END)
+        interpolate(points, h, n, tau, basis, weights, scratch(points, n, FACE), TO_THE_END)
         room = np.empty(n_states), np.empty(n_states)
         good = repaired_value(points, h, tau, basis, weights, *room)
         assert good <= (planes @ tau).min() + 1e-12

@@ -135,7 +135,7 @@ def _raise_by_list(i, a, own, value, best, arrays, seen, room):
 
 
 @njit(cache=True, nogil=True)
-def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known, own):
+def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known, own, face):
     """Interpolations for the points first..last-1: by the vertices, and better ones for actions that may win.
 
     A better interpolation only raises an action's value, so that one whose value already loses cannot win
@@ -143,7 +143,7 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
     and own[i − first, k] the points that make up point i, or -1.
     """
     n_actions, n_observations, n_states = tau.shape[1:]
-    room, seen = scratch(points, n), np.zeros(n + 1, np.int64)
+    room, seen = scratch(points, n, face), np.zeros(n + 1, np.int64)
     arrays = points, h, reach, tau, basis, weights
     values, warm = np.empty(n_actions), np.empty(n_actions, np.bool_)
     work = 0.0
@@ -179,13 +179,13 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
 
 
 @njit(cache=True, nogil=True)
-def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, effort):
+def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, effort, face):
     """Interpolations anew, with that effort, for the chosen points and actions within `margin` of the best.
 
     Returns the most that an interpolated value rose by, and the work.
     """
     n_actions, n_observations, n_states = tau.shape[1:]
-    room = scratch(points, n)
+    room = scratch(points, n, face)
     old_basis, old_weights = np.empty(n_states, np.int32), np.empty(n_states)
     work, raised = 0.0, 0.0
     for i in range(n):
@@ -340,7 +340,7 @@ def lookahead(
 
 
 @njit(cache=True, nogil=True)
-def residuals(joint, state_cost, grid, n, candidates, whence, here, gain):
+def residuals(joint, state_cost, grid, n, candidates, whence, here, gain, face):
     """How much a point at each candidate belief would lift h there: [T h̃ − gain − h̃](b).
 
     Candidates follow from points: whence[c] is a point, an action and a reading, and here[c] is h̃. Also the
@@ -348,7 +348,7 @@ def residuals(joint, state_cost, grid, n, candidates, whence, here, gain):
     """
     n_actions, n_observations, n_states = joint.shape[:3]
     points, basis, weights = grid[0], grid[3], grid[4]
-    room, seen = scratch(points, n), np.zeros(n + 1, np.int64)
+    room, seen = scratch(points, n, face), np.zeros(n + 1, np.int64)
     chances, beliefs = np.empty((n_actions, n_observations)), np.empty((n_actions, n_observations, n_states))
     out = np.empty(len(candidates))
     bases = np.empty((len(candidates), n_actions, n_observations, n_states), np.int32)
@@ -365,12 +365,12 @@ def residuals(joint, state_cost, grid, n, candidates, whence, here, gain):
 
 
 @njit(cache=True, nogil=True)
-def wander(joint, state_cost, grid, n, belief, uniforms, gain):
+def wander(joint, state_cost, grid, n, belief, uniforms, gain, face):
     """Beliefs along a trajectory of the policy that is greedy for h̃, what a point would lift there, h̃ there,
     the points that make up each belief, the bases found, where it ended, and the work."""
     n_actions, n_observations, n_states = joint.shape[:3]
     points, h = grid[0], grid[1]
-    room, seen = scratch(points, n), np.zeros(n + 1, np.int64)
+    room, seen = scratch(points, n, face), np.zeros(n + 1, np.int64)
     chances, beliefs = np.empty((n_actions, n_observations)), np.empty((n_actions, n_observations, n_states))
     visited = np.empty((len(uniforms), n_states))
     lift, inner = np.empty(len(uniforms)), np.empty(len(uniforms))

@@ -9,11 +9,11 @@ function that lies above h at the points, so the program need not be solved to t
 dealt with by `repaired_value`: weights are trimmed until Σ γ_i g_i ≤ τ holds in every coordinate, and what
 is missing is put on the vertices. Only repaired values enter a certificate.
 
-A primal simplex from the vertices, or from the basis of the last time, restricted to the states of τ and
-to the points inside that face; one full pass over the points collects a short list, of the best in each bunch
-of them, and the next pivots come from the list. A basis of the last time is mostly still the best: it is
-factorised, which tells as much, and inverted only where it is not. Most programs are met again after the
-values have changed, so that it rarely pays to solve one to the end now.
+A primal simplex from the vertices, or from the basis of the last time, restricted to the states on which τ
+has more than next to nothing and to the points inside that face; one full pass over the points collects a
+short list, of the best in each bunch of them, and the next pivots come from the list. A basis of the last
+time is mostly still the best: it is factorised, which tells as much, and inverted only where it is not. Most
+programs are met again after the values have changed, so that it rarely pays to solve one to the end now.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numba import njit
 from ..arrays import Array
 from .lu import factorise, invert, solve, solve_transposed
 
-_FACE = 1e-10  # coordinates of τ below this are left to the vertices
+FACE = 1e-10  # coordinates of τ below this are always left to the vertices
 _PIVOT = 1e-9
 _ALIKE = 1e-13  # weights that differ by less
 _PRICE = 1e-11
@@ -54,11 +54,12 @@ class Room(NamedTuple):
     listed: Array  # [S + 2, LIST]: their columns, h and prices
     lines: Array  # [5, S]: weights, duals, two lines to work on, and the state of the pricing
     numbers: npt.NDArray[np.int64]  # [4, S]: row exchanges, the face of τ, all states, the last good basis
+    face: float  # coordinates of τ below this are left to the vertices
 
 
 @njit(cache=True, nogil=True)
-def scratch(points, n):
-    """A fresh `Room` for the first n points, with nothing on the short list."""
+def scratch(points, n, face):
+    """A fresh `Room` for the first n points and faces of that kind, with nothing on the short list."""
     n_states = len(points)
     return Room(
         np.ascontiguousarray(points[:, :n].T),
@@ -70,6 +71,7 @@ def scratch(points, n):
         np.empty((n_states + 2, LIST)),
         np.empty((5, max(n_states, 4))),
         np.empty((4, n_states), np.int64),
+        face,
     )
 
 
@@ -368,22 +370,44 @@ def _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room):
 
 
 @njit(cache=True, nogil=True)
-def _face(tau, rows, whole):
-    """The states that τ has mass on, in `rows`: how many; and all states, in `whole`."""
+def _face(tau, rows, whole, face):
+    """The states that τ has more mass on than `face`, in `rows`: how many; and all states, in `whole`."""
     m = 0
     for s in range(len(tau)):
         whole[s] = s
-        if tau[s] > _FACE:
+        if tau[s] > face:
             rows[m] = s
             m += 1
     return m
 
 
 @njit(cache=True, nogil=True)
+def _left_to_vertices(tau, h, rows, m, basis, weights):
+    """The coordinates of τ outside the face as weights behind those of the basis, and their value.
+
+    The largest come first: on a larger face they are what the basis lacks.
+    """
+    value, k, end = 0.0, 0, m
+    for s in range(len(tau)):
+        if k < m and rows[k] == s:
+            k += 1
+            continue
+        weight = tau[s] if tau[s] > FACE else 0.0  # so little is rounding, and left to the repair
+        value += weight * h[s]
+        place = end
+        while place > m and weights[place - 1] < weight:
+            basis[place], weights[place] = basis[place - 1], weights[place - 1]
+            place -= 1
+        basis[place], weights[place] = s, weight
+        end += 1
+    return value
+
+
+@njit(cache=True, nogil=True)
 def interpolate(points, h, n, tau, basis, weights, room, effort):
     """h̃(τ), with its basis and weights in place; returns the value and the work that it took.
 
-    `points[s, i]` has states outer, so that pricing runs along points; `room` is `scratch(points, n)`. It
+    `points[s, i]` has states outer, so that pricing runs along points; `room` is from `scratch`. It
     begins from `basis`, or from the vertices where that has -1 in its first place, and tries the points on
     the short list first, which it uses up; with n = 0 it tries no others, and must not be given a basis.
     From a basis it prices all points until that has cost `effort` · m³, and once at least.
@@ -392,15 +416,13 @@ def interpolate(points, h, n, tau, basis, weights, room, effort):
     n_states = len(tau)
     table, lines, numbers = room.table, room.lines, room.numbers
     x, line, step, order, rows = lines[0], lines[2], lines[3], numbers[0], numbers[1]
-    m = _face(tau, rows, numbers[2])
+    m = _face(tau, rows, numbers[2], room.face)
     listed = room.short[LIST] > 0
     if m == 1:
-        for k in range(n_states):
-            basis[k] = rows[0]
-            weights[k] = 0.0
-        weights[0] = 1.0
+        basis[0] = rows[0]
+        weights[0] = tau[rows[0]]
         room.short[LIST] = 0
-        return h[rows[0]], 1.0
+        return weights[0] * h[rows[0]] + _left_to_vertices(tau, h, rows, m, basis, weights), 1.0
     full = m == n_states
     worth = h
     if not full:
@@ -427,9 +449,7 @@ def interpolate(points, h, n, tau, basis, weights, room, effort):
     for k in range(m):
         weights[k] = max(x[k], 0.0)
         value += weights[k] * h[basis[k]]
-    for k in range(m, n_states):
-        basis[k] = rows[0]
-        weights[k] = 0.0
+    value += _left_to_vertices(tau, h, rows, m, basis, weights)
     return value, state[2] + m * m
 
 

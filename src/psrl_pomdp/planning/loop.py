@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 
 from ..arrays import Array
 from .dynamics import Dynamics
-from .lower import _NEAR, CALL, Candidates, Grid, Index, LowerCertificate, distinct_beliefs
+from .lower import _NEAR, CALL, SNAP, Candidates, Grid, Index, LowerCertificate, distinct_beliefs, snapped
 from .upper import Controller, ControllerSearch
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _GROWTH = 0.3  # new points a round, as a share of the old ones
 _FEWEST = 8
 _LITTLE = 0.02  # a gain in a round that is little, as a share of the gap
+# Coordinates that new points are made without: as a share of the gap over the span of h, so that what they
+# cost is a share of the gap; multiples of it, in turns; and half of it after rounds that brought too little.
+_LEFT_OUT, _TURNS, _STALLED = 0.05, (1.0, 10.0, 100.0), 0.02
+_MANY_STATES = 8  # with fewer there is little to leave out, and no turns are taken
 _EVALUATION = 1e-4  # what the value of a controller may be off, as a share of the gap
 _BACKUP_POINTS = (500, 2000)  # at least, at most
 _BY_POINTS, _AN_ITERATION = 0.3, 0.03  # shares of a search for point-based iterations, and for one of them
@@ -222,10 +226,14 @@ class Bracket:
     def refine(self) -> int:
         """Add points where they promise to raise the lower bound; how many."""
         self._choose_way()
+        self._choose_snap()
         count = max(_FEWEST, int(_GROWTH * self.grid.n))
         by_wandering = count // 2 if self._way == 1 else 0
         chosen = self._promising_successors(count - by_wandering)
         if not len(chosen.beliefs):  # what is visited has its points: see what lies beyond
+            chosen = self._promising_successors(count, from_all=True)
+        while not len(chosen.beliefs) and self.grid.snap > SNAP and not self.grid.expired():
+            self.grid.snap = max(SNAP, 0.1 * self.grid.snap)
             chosen = self._promising_successors(count, from_all=True)
         if by_wandering:
             chosen += self._along_a_trajectory(by_wandering, chosen.beliefs)
@@ -245,30 +253,54 @@ class Bracket:
         self._way = turn // 4 % 2 if turn > 3 and turn % 4 == 0 else int(np.argmax(self._rates))
         self._before = (self.lower, self.grid.work)
 
+    def _choose_snap(self) -> None:
+        """What new points are made without, and the programs that interpolate.
+
+        τ = (1 − δ) g + δ · vertices for a point g that is τ without coordinates of sum δ, so that at most
+        δ · span is lost there; programs with fewer rows are quicker, and g serves beliefs that τ does not.
+        """
+        grid, first = self.grid, len(self.rounds) == 1
+        span = float(np.ptp(grid.h[: grid.n]))
+        snap = min(_LEFT_OUT * self.gap / max(span, 1e-300), 0.1 / self.dynamics.n_states)
+        if not first:
+            stalled = self.lower - self.rounds[-2].lower < _STALLED * self.gap
+            snap = min(snap, 0.5 * grid.snap if stalled else grid.snap)
+        if first or snap <= 0.5 * grid.snap:  # bases are for one face: seldom a new one
+            grid.snap = max(SNAP, snap)
+
+    def _without_little(self, beliefs: Array) -> Array:
+        """Beliefs without coordinates that are small, in turns of what that means."""
+        turn = _TURNS[len(self.rounds) % len(_TURNS)] if self.dynamics.n_states >= _MANY_STATES else 1.0
+        largest = beliefs.max(axis=1, keepdims=True)
+        return snapped(beliefs, np.minimum(turn * self.grid.snap, 0.5 * largest))
+
     def _promising_successors(self, count: int, from_all: bool = False) -> Candidates:
         """By mass × distance and by mass × (V_upper − V_lower), ranked by mass × lift."""
         grid = self.grid
         beliefs, mass, inner, whence, weight = grid.successors(from_all)
-        first, inverse = distinct_beliefs(beliefs)
+        points = self._without_little(beliefs)
+        kept = np.where(points > 0.0, beliefs, 0.0).sum(axis=1)
+        first, inverse = distinct_beliefs(points)
         total: Array = np.bincount(inverse, mass).astype(np.float64)
         assert self.search.best is not None
         vectors = self.search.best.vectors
         spread = self.search.values(beliefs, vectors) - inner
         by_gap: Array = np.bincount(inverse, mass * (spread - spread.min())).astype(np.float64)
-        away = np.flatnonzero(weight[first] < 1.0 - 1e-9)  # the others are points already
+        away = np.flatnonzero(weight[first] < kept[first] - 1e-9)  # the others are points already
         some = away[np.union1d(_top(total[away], 4 * count), _top(by_gap[away], 2 * count))]
-        distance, _ = cKDTree(grid.beliefs).query(beliefs[first[some]])
+        distance, _ = cKDTree(grid.beliefs).query(points[first[some]])
         by_distance = total[some] * np.minimum(distance, 0.3)
         new = np.flatnonzero(distance > 10 * _NEAR)
         pool = np.union1d(new[_top(by_distance[new], count)], new[_top(by_gap[some[new]], count)])
         chosen = first[some[pool]]
-        found = grid.candidates(beliefs[chosen], inner[chosen], whence[chosen])
+        found = grid.candidates(points[chosen], inner[chosen], whence[chosen])
         promise = total[some[pool]] * grid.lift(found)
         return found[_top(promise, count)]
 
     def _along_a_trajectory(self, count: int, chosen: Array) -> Candidates:
         grid = self.grid
         met, lift, self._belief = grid.wander(self._belief, self._rng.random(2 * count))
+        met = replace(met, beliefs=self._without_little(met.beliefs))
         first, _ = distinct_beliefs(met.beliefs)
         distance, _ = cKDTree(np.concatenate([grid.beliefs, chosen])).query(met.beliefs[first])
         useful = first[(distance > 10 * _NEAR) & (lift[first] > 1e-12)]

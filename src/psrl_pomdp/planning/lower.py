@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from ..arrays import Array
 from . import grid_steps as steps
 from .dynamics import Dynamics
-from .interpolation import BY_THE_WAY, TO_THE_END, interpolate, scratch
+from .interpolation import BY_THE_WAY, FACE, TO_THE_END, interpolate, scratch
 from .relative_values import by_factors, by_krylov, densely
 
 Index = npt.NDArray[np.int64]
@@ -32,7 +32,8 @@ Bases = npt.NDArray[np.int32]
 SLACK = 1e-12  # for rounding in a certificate, beside what grows with the size of h
 CALL = 2e5  # the work that a call from Python to a step stands for, beside the operations that it counts
 _DAMPING = 0.95
-_SNAP = 1e-8  # smaller coordinates of a new point become zero: nearly parallel columns ruin a basis
+SNAP = 1e-8  # the least of a point's coordinates: nearly parallel columns ruin a basis
+_SHARPER = 0.1  # coordinates of next beliefs that are left to the vertices, as a share of those of points
 _NEAR = 1e-8  # points nearer than this to one another are the same
 _BEND = 1e-8  # how much a far point has to be worth more than a near one
 _LARGEST = 1e7  # relative values beyond this are those of a policy with several recurrent classes
@@ -94,6 +95,7 @@ class Grid:
         self.most_points = max(most_points, dynamics.n_states)
         self.n = 0
         self.work = 0.0
+        self.snap = SNAP  # smaller coordinates of a new point become zero
         self.expired: Callable[[], bool] = never  # asked between steps: no more time
         self.best_certificate: LowerCertificate | None = None
         self._allocate(min(64 + dynamics.n_states, self.most_points))
@@ -153,6 +155,11 @@ class Grid:
         return -np.inf if self.best_certificate is None else self.best_certificate.bound
 
     @property
+    def face(self) -> float:
+        """Smaller coordinates of a next belief are left to the vertices."""
+        return _SHARPER * self.snap if self.snap > SNAP else FACE
+
+    @property
     def full(self) -> bool:
         return self.n >= self.most_points
 
@@ -184,7 +191,7 @@ class Grid:
                 break
             self.work += steps.weigh_new(
                 self.points, self.h, k, last, self.n, self.reach, self.tau, self.basis, self.weights,
-                self.cost, known[k - first : last - first], own[k - first : last - first],
+                self.cost, known[k - first : last - first], own[k - first : last - first], self.face,
             )  # fmt: skip
 
     @property
@@ -208,12 +215,12 @@ class Grid:
         return first
 
     def add(self, found: Candidates) -> int:
-        """New points at these beliefs, as many as there is room for; how many."""
+        """New points at these beliefs, which are `snapped`, as many as there is room for; how many."""
         found = found[: self.most_points - self.n]
         if not len(found.beliefs) or self.expired():
             return 0
         first = self.n
-        self._append(_snapped(found.beliefs), found.inner, found.whence, found.bases, found.own)
+        self._append(found.beliefs, found.inner, found.whence, found.bases, found.own)
         lifted = self.best[first : self.n] - self.bound
         self.h[first : self.n] = np.maximum(self.h[first : self.n], lifted)
         return self.n - first
@@ -221,7 +228,7 @@ class Grid:
     def interpolated(self, beliefs: Array) -> Array:
         """h̃ at these beliefs."""
         n_states = self.dynamics.n_states
-        room = scratch(self.points, self.n)
+        room = scratch(self.points, self.n, self.face)
         basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
         values = np.empty(len(beliefs))
         for i, belief in enumerate(beliefs):
@@ -365,7 +372,7 @@ class Grid:
             part[points[k : k + at_once]] = True
             most, spent = steps.reweigh(
                 self.points, h, self.n, self.reach, self.tau, self.basis, self.weights,
-                self.q, self.best, max(1e-10, 0.2 * gap), part, effort,
+                self.q, self.best, max(1e-10, 0.2 * gap), part, effort, self.face,
             )  # fmt: skip
             self.work += spent
             raised = max(raised, most)
@@ -412,7 +419,8 @@ class Grid:
         for i in range(n_states, len(moved)):
             parent, action, reading = earlier.parents[i]
             if parent >= 0:
-                after = moved[parent] @ self.dynamics.joint[action, reading]
+                # Only on the states of the old point: others may have been left out of it.
+                after = moved[parent] @ self.dynamics.joint[action, reading] * (earlier.points[i] > 0.0)
                 if after.sum() > 1e-12:
                     moved[i] = after / after.sum()
         first, _ = distinct_beliefs(moved)
@@ -425,7 +433,7 @@ class Grid:
         parents[:, 0] = np.where(parents[:, 0] >= 0, place[old[:, 0]], -1)
         kept = kept[: self.most_points - self.n]
         self.h[:n_states] = earlier.values[:n_states]
-        self._place(_snapped(moved[kept]), earlier.values[kept], parents[: len(kept)])
+        self._place(snapped(moved[kept], SNAP), earlier.values[kept], parents[: len(kept)])
         # Bases of the earlier grid, where the points they name are still there, are nearly right.
         bases = place[earlier.basis[np.concatenate([np.arange(n_states), kept])]]
         usable = ((bases >= 0) & (bases < self.n)).all(axis=-1, keepdims=True)
@@ -471,7 +479,7 @@ class Grid:
             part = slice(k, k + self._at_once)
             gains[part], found.bases[part], spent = steps.residuals(
                 d.joint, d.cost, self._arrays, self.n, found.beliefs[part], found.whence[part],
-                found.inner[part], self.bound,
+                found.inner[part], self.bound, self.face,
             )  # fmt: skip
             self.work += spent
         return gains
@@ -483,7 +491,7 @@ class Grid:
         for k in range(0, len(uniforms), self._at_once):
             visited, gains, inner, own, bases, belief, spent = steps.wander(
                 d.joint, d.cost, self._arrays, self.n, belief, uniforms[k : k + self._at_once],
-                self.bound,
+                self.bound, self.face,
             )  # fmt: skip
             self.work += spent
             met.append(Candidates(visited, inner, np.full((len(visited), 3), -1), own, bases))
@@ -504,8 +512,9 @@ def distinct_beliefs(beliefs: Array) -> tuple[Index, Index]:
     return first, inverse.ravel()
 
 
-def _snapped(beliefs: Array) -> Array:
-    inner = np.where(beliefs < _SNAP, 0.0, beliefs)
+def snapped(beliefs: Array, least: float | Array) -> Array:
+    """The beliefs without their coordinates below `least`."""
+    inner = np.where(beliefs < least, 0.0, beliefs)
     return np.asarray(inner / inner.sum(axis=1, keepdims=True))
 
 

@@ -138,7 +138,7 @@ class StartBracket:
         grid = self.grid
         _, spent = steps.reweigh(
             grid.points, grid.h, grid.n, grid.reach, grid.tau, grid.basis, grid.weights,
-            grid.q, grid.best, np.inf, np.ones(grid.n, np.bool_), TO_THE_END,
+            grid.q, grid.best, np.inf, np.ones(grid.n, np.bool_), TO_THE_END, grid.face,
         )  # fmt: skip
         self._spent += spent + CALL
 
