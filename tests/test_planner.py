@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController
 
 import oracles
 from model_strategies import PUBLIC_FILES, random_model
@@ -33,6 +35,7 @@ from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.lower import Grid
+from psrl_pomdp.planning.threads import ONE_THREAD
 from psrl_pomdp.planning.upper import ControllerSearch
 
 # -- known answers --------------------------------------------------------------------------------
@@ -543,3 +546,25 @@ def test_broken_planners_are_found_out(spoiled: dict[str, Any], words: str) -> N
 
     found = check_planner(broken)
     assert any(words in finding.text for finding in found), found
+
+
+def test_planning_takes_one_thread_and_gives_the_others_back() -> None:
+    """Also where two plans overlap and the first to begin is the first to end."""
+    blas = ThreadpoolController().select(user_api="blas")
+
+    def threads() -> list[int]:
+        return [library["num_threads"] for library in blas.info()]
+
+    with blas.limit(limits=2):
+        inside: list[list[int]] = []
+        plan(problem("tiger"), 1e-3, progress=lambda _: inside.append(threads()))
+        assert inside
+        assert all(set(found) <= {1} for found in inside)
+        assert set(threads()) <= {2}
+        first, second = ExitStack(), ExitStack()
+        first.enter_context(ONE_THREAD)
+        second.enter_context(ONE_THREAD)
+        first.close()
+        assert set(threads()) <= {1}
+        second.close()
+        assert set(threads()) <= {2}

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from model_strategies import random_model
 from psrl_pomdp import POMDP, Setting, plan
 from psrl_pomdp.arrays import Array
+from psrl_pomdp.planning import grid_steps as steps
 from psrl_pomdp.planning.chains import Chain, apply_transposed
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import (
@@ -24,8 +25,8 @@ from psrl_pomdp.planning.interpolation import (
     repaired_value,
     scratch,
 )
-from psrl_pomdp.planning.loop import Bracket
-from psrl_pomdp.planning.lower import Grid, distinct_beliefs, never
+from psrl_pomdp.planning.loop import Bracket, close
+from psrl_pomdp.planning.lower import SNAP, Grid, distinct_beliefs, never
 from psrl_pomdp.planning.nodes import trajectory
 from psrl_pomdp.planning.relative_values import by_factors, by_krylov
 from psrl_pomdp.planning.upper import ControllerSearch
@@ -59,6 +60,54 @@ def test_interpolation_solves_its_linear_program(n_states: int, extra: int) -> N
             best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
             assert value == pytest.approx(-best.fun, abs=1e-8)
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+
+
+@pytest.mark.parametrize("face", [1e-3, 0.05])
+def test_little_coordinates_are_left_to_the_vertices(face: float) -> None:
+    """Against HiGHS on the rest; and from there on a larger face, for which the basis is complete."""
+    rng = np.random.default_rng(21)
+    left = 0
+    for _ in range(60):
+        n_states = int(rng.integers(3, 10))
+        points = cloud(rng, n_states, 40)
+        points = np.concatenate([np.eye(n_states), points[:, points.max(axis=0) < 1.0]], axis=1)
+        n = points.shape[1]
+        h: Array = np.asarray(rng.random(n) + 0.2)
+        tau = rng.dirichlet(np.full(n_states, 0.3))
+        kept = tau > face
+        left += int((~kept & (tau > FACE)).sum())
+        basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
+        value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n, face), TO_THE_END)
+        inside = (points[~kept] == 0.0).all(axis=0)
+        part: Any = linprog(
+            -h[inside], A_eq=points[kept][:, inside], b_eq=tau[kept], bounds=(0, None), method="highs"
+        )
+        assert value == pytest.approx(-part.fun + h[:n_states][~kept] @ tau[~kept], abs=1e-8)
+        assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
+        assert weights @ h[basis] == pytest.approx(value, abs=1e-12)
+        whole, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n, FACE), TO_THE_END)
+        exact: Any = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
+        assert whole == pytest.approx(-exact.fun, abs=1e-8)
+        assert whole >= value - 1e-9
+    assert left > 30
+
+
+def test_points_without_little_coordinates_still_close_the_gap() -> None:
+    """A grid on which next to everything is left out, and that is sharpened when no point is left to add."""
+    model = random_model(5, n_states=4, n_readings=3)
+    bracket = Bracket(Dynamics.of(model), 5000)
+    bracket.round(1e-6)
+    bracket.refine()
+    bracket.grid.snap = 0.3
+    bracket.round(1e-6)
+    assert bracket.gap > 1e-4
+    assert close(bracket, 1e-6, lambda: None) == "closed"
+    assert bracket.grid.snap < 1e-5
+    exact = plan(model, 1e-7)
+    assert bracket.lower <= exact.upper_cost
+    assert bracket.upper >= exact.lower_cost
+    points = bracket.grid.beliefs
+    assert ((points == 0.0) | (points >= SNAP)).all()
 
 
 def test_little_effort_never_loses_and_comes_to_the_same_in_the_end() -> None:
@@ -214,6 +263,34 @@ def test_points_along_a_trajectory_are_new_and_lift_most() -> None:
     assert found.beliefs == pytest.approx(np.array(best)[first][: len(found.beliefs)], abs=1e-9)
 
 
+def test_points_that_look_cheap_are_looked_at_again() -> None:
+    """Old interpolations make a point look so cheap that nobody visits it any more, and then nobody asks."""
+    bracket = begun(4)
+    grid, d = bracket.grid, bracket.dynamics
+    grid.tighten(1e-10, bracket.gap, everywhere=True)
+    best = grid.solve(1e-10)
+    worst = d.n_states + int(grid.mass[d.n_states : grid.n].argmax())
+    found = []
+    for overlooked in ([], [worst]):
+        again = copy.deepcopy(bracket)
+        arrays = again.grid
+        steps.weigh_by_vertices(
+            worst, worst + 1, arrays.h, arrays.reach, arrays.tau, arrays.basis, arrays.weights, arrays.cost
+        )
+        arrays.solve(1e-10)
+        arrays._reweigh(arrays.h, 1.0, np.arange(arrays.n) != worst, TO_THE_END)  # away from it
+        arrays.overlooked = np.array(overlooked, np.int64)
+        arrays.tighten(1e-10, 1e-3)
+        found.append(arrays.solve(1e-10))
+    assert found[0] < best - 1e-6
+    assert found[1] == pytest.approx(best, abs=1e-8)
+    bracket.grid.overlooked = np.empty(0, np.int64)
+    bracket.refine()
+    known = grid.beliefs[grid.overlooked]
+    onward = grid.tau[: grid.n].reshape(-1, d.n_states)
+    assert all(np.abs(onward - belief).max(axis=1).min() < 1e-6 for belief in known)
+
+
 def test_repaired_values_lie_below_every_concave_function() -> None:
     """Also with weights that are wrong on purpose: they only make the value smaller."""
     rng = np.random.default_rng(5)
@@ -338,6 +415,17 @@ def test_relative_values_of_chains(with_factors: bool) -> None:
         assert paid + matrix @ h - h == pytest.approx(np.full(n, exact[n]), abs=2e-9)
         direct, _ = by_factors(chain, paid)
         assert direct == pytest.approx(exact[:n], abs=1e-7 * max(1.0, np.abs(exact).max()))
+
+
+def test_relative_values_are_not_needed_where_the_gain_is_too_large() -> None:
+    rng, n = np.random.default_rng(12), 400
+    matrix = 0.5 * np.eye(n) + 0.4999 * np.roll(np.eye(n), 1, axis=1) + 0.0001 / n
+    chain, paid = csr_array(matrix), 0.5 + 0.1 * rng.random(n)
+    _, work = by_krylov(chain, paid, np.zeros(n), 1e-12, never)
+    h, less = by_krylov(chain, paid, np.zeros(n), 1e-12, never, hopeless=0.3)
+    assert less < work
+    assert h is not None
+    assert (paid + matrix @ h - h).min() >= 0.3
 
 
 def test_relative_values_that_there_are_not() -> None:

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 from ..arrays import Array
 from .dynamics import Dynamics
 from .lower import _NEAR, CALL, SNAP, Candidates, Grid, Index, LowerCertificate, distinct_beliefs, snapped
-from .upper import Controller, ControllerSearch
+from .upper import MATRIX, Controller, ControllerSearch
 
 if TYPE_CHECKING:
     from .multichain import StartBracket
@@ -31,8 +31,8 @@ _LEFT_OUT, _TURNS, _STALLED = 0.05, (1.0, 10.0, 100.0), 0.02
 _MANY_STATES = 8  # with fewer there is little to leave out, and no turns are taken
 _EVALUATION = 1e-4  # what the value of a controller may be off, as a share of the gap
 _BACKUP_POINTS = (500, 2000)  # at least, at most
-_BY_POINTS, _AN_ITERATION = 0.3, 0.03  # shares of a search for point-based iterations, and for one of them
-_LONG = 25  # of them without a better controller, before a long search by points gives up
+_BY_POINTS, _AN_ITERATION = 0.5, 0.03  # shares of a search for point-based iterations, and for one of them
+_LONG = 100  # of them without a better controller, before a long search by points gives up
 _DESPERATE = 4.0  # patience from which searches by points are long
 _MET = 1500  # steps of a trajectory whose beliefs a controller is polished for
 
@@ -179,22 +179,29 @@ class Bracket:
             beliefs = self._backup_beliefs(0.0)
             search.improve_by_points(beliefs)
         else:
+            assert search.best is not None
             beliefs = self._backup_beliefs(_AN_ITERATION * budget)
-            search.improve_by_points(beliefs, _LONG, search.work + _BY_POINTS * budget)
+            # Half of what the lower bound's policy meets, half of what the best controller does: the one
+            # knows how to go on, the other what it has to get away from.
+            steps = len(beliefs) // 2
+            met = search.met(search.best, self._rng.random(steps))
+            both = np.concatenate([beliefs[: len(beliefs) - steps], met])
+            search.improve_by_points(both, _LONG, search.work + _BY_POINTS * budget)
         found: list[Controller] = []
         for read in (self._largest_weights, self._nearest_points):
             if self.gap <= tolerance:
                 return
             found.append(read())
         best = min(found, key=lambda controller: controller.bound)
-        left = limit - search.work
-        if best.bound > search.bound + 1e-12 and left > 50 * CALL:
-            search.polish(best, beliefs, 0.4 * left)
+        worse = best.bound - search.bound
+        left = min(0.4, 2 * self.gap / max(worse, 1e-300)) * (limit - search.work)
+        if worse > 1e-12 and left > 20 * CALL:
+            search.polish(best, beliefs, left)
 
     def _backup_beliefs(self, work: float) -> Array:
         """Those visited most, about as many as that work can back up between as many vectors."""
         beliefs, mass = self.grid.beliefs, self.grid.mass[: self.grid.n]
-        affordable = int(np.sqrt(max(work, 0.0) / (2.0 * self.dynamics.joint[:, :, 0].size)))
+        affordable = int(np.sqrt(max(work, 0.0) / (MATRIX * self.dynamics.joint[:, :, 0].size)))
         most = min(max(affordable, _BACKUP_POINTS[0]), _BACKUP_POINTS[1])
         if len(beliefs) > most:
             n_states = self.dynamics.n_states
@@ -288,9 +295,10 @@ class Bracket:
         by_gap: Array = np.bincount(inverse, mass * (spread - spread.min())).astype(np.float64)
         away = np.flatnonzero(weight[first] < kept[first] - 1e-9)  # the others are points already
         some = away[np.union1d(_top(total[away], 4 * count), _top(by_gap[away], 2 * count))]
-        distance, _ = cKDTree(grid.beliefs).query(points[first[some]])
+        distance, nearest = cKDTree(grid.beliefs).query(points[first[some]])
         by_distance = total[some] * np.minimum(distance, 0.3)
         new = np.flatnonzero(distance > 10 * _NEAR)
+        grid.overlooked = np.unique(nearest[distance <= 10 * _NEAR])
         pool = np.union1d(new[_top(by_distance[new], count)], new[_top(by_gap[some[new]], count)])
         chosen = first[some[pool]]
         found = grid.candidates(points[chosen], inner[chosen], whence[chosen])

@@ -96,6 +96,7 @@ class Grid:
         self.n = 0
         self.work = 0.0
         self.snap = SNAP  # smaller coordinates of a new point become zero
+        self.overlooked = np.empty(0, np.int64)  # points at next beliefs that are made up from others
         self.expired: Callable[[], bool] = never  # asked between steps: no more time
         self.best_certificate: LowerCertificate | None = None
         self._allocate(min(64 + dynamics.n_states, self.most_points))
@@ -336,7 +337,8 @@ class Grid:
     def tighten(self, tolerance: float, gap: float, everywhere: bool = False) -> None:
         """Solve and interpolate anew in turns, while it raises the bound; then certify.
 
-        Interpolations are renewed at the points that the policy visits, or `everywhere`.
+        Interpolations are renewed at the points that the policy visits, and at those it ought to: old ones
+        make a point look cheap, and then nobody visits it; or `everywhere`.
         """
         if self.expired() and self.best_certificate is not None:
             return
@@ -357,7 +359,9 @@ class Grid:
                 break
             last = low
             effort = TO_THE_END if everywhere else BY_THE_WAY
-            raised = self._reweigh(self.h, gap, everywhere | (self.mass[: self.n] > 1e-14), effort)
+            chosen = everywhere | (self.mass[: self.n] > 1e-14)
+            chosen[self.overlooked] = True
+            raised = self._reweigh(self.h, gap, chosen, effort)
         self.certify()
         if everywhere:
             self._break_ties(gap)

@@ -19,12 +19,14 @@ from .multichain import StartBracket
 from .plans import MEMORY, Plan, Status
 from .rooms import closed_classes
 from .stopwatch import PLANNING
+from .threads import ONE_THREAD
 from .upper import Controller, Index
 
 MAX_POINTS = 40_000
 
 
 @PLANNING.timed
+@ONE_THREAD
 def plan(
     model: POMDP,
     tolerance: float = 1e-4,

@@ -37,8 +37,10 @@ def by_krylov(
     tolerance: float,
     expired: Callable[[], bool],
     factored: csr_array | None = None,
+    hopeless: float = np.inf,
 ) -> tuple[Array | None, float]:
-    """h to `tolerance`, and the work; None where it gets nowhere.
+    """h to `tolerance`, or any h that proves the gain to be `hopeless`, and the work; None where it gets
+    nowhere.
 
     By GMRES from (1 − T + 1 e_1ᵀ) h = c. Chains that mix slowly take the help of incomplete factors of T,
     where it is given as a matrix to be `factored`.
@@ -60,10 +62,10 @@ def by_krylov(
     for _ in range(_CYCLES):
         h, _ = gmres(system, paid, x0=h, rtol=0.0, atol=tolerance, restart=_KRYLOV, maxiter=1, M=aid)
         work += _KRYLOV * (once + 2.0 * _KRYLOV * n)
-        spread = np.ptp(paid + chain @ h - h)
-        if spread <= 2 * tolerance:
+        change = paid + chain @ h - h
+        if np.ptp(change) <= 2 * tolerance or change.min() >= hopeless:
             return np.asarray(h), work
-        if expired() or not np.isfinite(spread):
+        if expired() or not np.isfinite(change).all():
             break
     return None, work
 

@@ -33,6 +33,7 @@ from .relative_values import by_factors, by_krylov, densely
 Index = npt.NDArray[np.int64]
 
 _DAMPING = 0.95
+MATRIX = 0.25  # the work that a product in a large matrix product stands for
 _AT_ONCE = 500_000  # scores that a backup holds at a time
 _EDGES = 600  # of a controller that are looked at
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
@@ -84,7 +85,7 @@ class ControllerSearch:
         """The best action at each belief, the vectors to go on with, and the value."""
         d = self.dynamics
         n, many = len(beliefs), max(1, _AT_ONCE // (len(vectors) * d.n_actions * d.n_observations))
-        self.work += 2.0 * n * d.joint[:, :, 0].size * (d.n_states + len(vectors)) + CALL
+        self.work += MATRIX * n * d.joint[:, :, 0].size * (d.n_states + len(vectors)) + CALL
         columns = np.ascontiguousarray(vectors.T)
         parts = [self._backup(beliefs[k : k + many], columns) for k in range(0, n, many)]
         action, successor, value = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -107,7 +108,7 @@ class ControllerSearch:
 
     def values(self, beliefs: Array, vectors: Array) -> Array:
         """min_n α_n·b at each belief."""
-        self.work += 2.0 * beliefs.size * len(vectors)
+        self.work += MATRIX * beliefs.size * len(vectors)
         many = max(1, _AT_ONCE // len(vectors))
         parts = [(beliefs[k : k + many] @ vectors.T).min(axis=1) for k in range(0, len(beliefs), many)]
         return np.concatenate(parts)
@@ -174,18 +175,21 @@ class ControllerSearch:
         return float(low), float(high)
 
     def _solve(self, chain: Chain, paid: Array, guess: Array) -> Array | None:
-        """h with gain + h = c + T h, but for a constant; None where that would take too long."""
+        """h with gain + h = c + T h, but for a constant; None where that would take too long, and something
+        like it where the gain is no better than the best."""
         n = len(paid)
         try:
             if n <= _SMALL_CHAIN:
                 self.work += n**3 / 3
                 return densely(chain.matrix(), paid)
-            found, spent = by_krylov(chain, paid, guess, self.tolerance, self.expired)
+            found, spent = by_krylov(chain, paid, guess, self.tolerance, self.expired, hopeless=self.bound)
             self.work += spent + CALL
-            if found is not None or chain.nnz > 25 * n or n > 60_000:  # factors would be too large
+            if found is not None or chain.nnz > 25 * n or n > 20_000:  # factors would be too large
                 return found
             matrix = chain.matrix()
-            found, spent = by_krylov(chain, paid, guess, self.tolerance, self.expired, factored=matrix)
+            found, spent = by_krylov(
+                chain, paid, guess, self.tolerance, self.expired, factored=matrix, hopeless=self.bound
+            )
             self.work += spent + CALL
             if found is not None:
                 return found
@@ -203,12 +207,15 @@ class ControllerSearch:
         self.vectors, places = self.iterate(beliefs, self.vectors)
         self.read_off(places, self.vectors)
         assert self.best is not None
-        vectors, fruitless = self.best.vectors, 0
+        vectors, fruitless, reading = self.best.vectors, 0, 0.0
         while fruitless < patience and self.work < limit and not self.expired():
-            before = self.bound
+            before, begun = self.bound, self.work
             vectors, places = self.iterate(beliefs, vectors)
-            if fruitless < 3 or fruitless % 5 == 4:  # most are far worse on the way to a better one
+            iterated = self.work
+            # Most are far worse on the way to a better one, and the next to that one, too.
+            if reading < iterated - begun or fruitless % 5 == 4:
                 self.read_off(places, vectors)
+                reading = self.work - iterated
             fruitless += 1
             if self.bound < before - 1e-12:
                 self.vectors = vectors = self.best.vectors
