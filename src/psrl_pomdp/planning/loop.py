@@ -277,9 +277,10 @@ class Bracket:
 
     def _without_little(self, beliefs: Array) -> Array:
         """Beliefs without coordinates that are small, in turns of what that means."""
-        turn = _TURNS[len(self.rounds) % len(_TURNS)] if self.dynamics.n_states >= _MANY_STATES else 1.0
-        largest = beliefs.max(axis=1, keepdims=True)
-        return snapped(beliefs, np.minimum(turn * self.grid.snap, 0.5 * largest))
+        least = self.grid.snap
+        if least > SNAP and self.dynamics.n_states >= _MANY_STATES:
+            least *= _TURNS[len(self.rounds) % len(_TURNS)]
+        return snapped(beliefs, np.minimum(least, 0.5 * beliefs.max(axis=1, keepdims=True)))
 
     def _promising_successors(self, count: int, from_all: bool = False) -> Candidates:
         """By mass × distance and by mass × (V_upper − V_lower), ranked by mass × lift."""
