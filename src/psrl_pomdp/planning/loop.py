@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _GROWTH = 0.3  # new points a round, as a share of the old ones
 _FEWEST = 8
 _LITTLE = 0.02  # a gain in a round that is little, as a share of the gap
-# Coordinates that new points are made without: as a share of the gap over the span of h, so that what they
-# cost is a share of the gap; multiples of it, in turns; and half of it after rounds that brought too little.
+# Coordinates that new points are made without: as a share of the gap over the span of h, so that what each
+# costs is a share of the gap; multiples of that, in turns; and half of it after rounds with too little gain.
 _LEFT_OUT, _TURNS, _STALLED = 0.05, (1.0, 10.0, 100.0), 0.02
 _MANY_STATES = 8  # with fewer there is little to leave out, and no turns are taken
 _EVALUATION = 1e-4  # what the value of a controller may be off, as a share of the gap
@@ -67,6 +67,7 @@ class Bracket:
         self._credit = 0.0
         self._last_cost = self._spent = 0.0
         self._grid_controllers_due = True  # not where the last controllers from the grid brought nothing
+        self._turn = 1.0  # how much more than what programs leave out new points do
         self._patience = 1.0  # how much longer than the last search to save up, after fruitless ones
 
     def start_from(self, grid: LowerCertificate, controller: Controller) -> None:
@@ -199,15 +200,14 @@ class Bracket:
             search.polish(best, beliefs, left)
 
     def _backup_beliefs(self, work: float) -> Array:
-        """Those visited most, about as many as that work can back up between as many vectors."""
+        """The vertices, then the points visited most: about as many as that work can back up between as many
+        vectors."""
         beliefs, mass = self.grid.beliefs, self.grid.mass[: self.grid.n]
         affordable = int(np.sqrt(max(work, 0.0) / (MATRIX * self.dynamics.joint[:, :, 0].size)))
         most = min(max(affordable, _BACKUP_POINTS[0]), _BACKUP_POINTS[1])
-        if len(beliefs) > most:
-            n_states = self.dynamics.n_states
-            heavy = np.argsort(-mass[n_states:], kind="stable")[: most - n_states]
-            beliefs = np.concatenate([beliefs[:n_states], beliefs[n_states:][heavy]])
-        return beliefs
+        n_states = self.dynamics.n_states
+        heavy = np.argsort(-mass[n_states:], kind="stable")[: max(0, most - n_states)]
+        return np.concatenate([beliefs[:n_states], beliefs[n_states:][heavy]])
 
     def _largest_weights(self) -> Controller:
         """The grid's policy as a controller: each next belief goes to its heaviest point."""
@@ -237,6 +237,9 @@ class Bracket:
         count = max(_FEWEST, int(_GROWTH * self.grid.n))
         by_wandering = count // 2 if self._way == 1 else 0
         chosen = self._promising_successors(count - by_wandering)
+        if not len(chosen.beliefs) and self._turn > 1.0:
+            self._turn = 1.0
+            chosen = self._promising_successors(count)
         if not len(chosen.beliefs):  # what is visited has its points: see what lies beyond
             chosen = self._promising_successors(count, from_all=True)
         while not len(chosen.beliefs) and self.grid.snap > SNAP and not self.grid.expired():
@@ -274,12 +277,12 @@ class Bracket:
             snap = min(snap, 0.5 * grid.snap if stalled else grid.snap)
         if first or snap <= 0.5 * grid.snap:  # bases are for one face: seldom a new one
             grid.snap = max(SNAP, snap)
+        in_turns = grid.snap > SNAP and self.dynamics.n_states >= _MANY_STATES
+        self._turn = _TURNS[len(self.rounds) % len(_TURNS)] if in_turns else 1.0
 
     def _without_little(self, beliefs: Array) -> Array:
-        """Beliefs without coordinates that are small, in turns of what that means."""
-        least = self.grid.snap
-        if least > SNAP and self.dynamics.n_states >= _MANY_STATES:
-            least *= _TURNS[len(self.rounds) % len(_TURNS)]
+        """Beliefs without coordinates that are small, and never without those of half the largest."""
+        least = self._turn * self.grid.snap
         return snapped(beliefs, np.minimum(least, 0.5 * beliefs.max(axis=1, keepdims=True)))
 
     def _promising_successors(self, count: int, from_all: bool = False) -> Candidates:
@@ -294,7 +297,8 @@ class Bracket:
         vectors = self.search.best.vectors
         spread = self.search.values(beliefs, vectors) - inner
         by_gap: Array = np.bincount(inverse, mass * (spread - spread.min())).astype(np.float64)
-        away = np.flatnonzero(weight[first] < kept[first] - 1e-9)  # the others are points already
+        # The others are points already: nothing but what is left out is made up from more than one.
+        away = np.flatnonzero((weight[first] < kept[first] - 1e-9) | (kept[first] < 0.9))
         some = away[np.union1d(_top(total[away], 4 * count), _top(by_gap[away], 2 * count))]
         distance, nearest = cKDTree(grid.beliefs).query(points[first[some]])
         by_distance = total[some] * np.minimum(distance, 0.3)
@@ -344,7 +348,9 @@ def close(
         if reason is not None:
             return reason
         if bracket.grid.full:
-            if not bracket.improve_upper(tolerance):
+            if bracket.grid.snap > SNAP:
+                bracket.grid.snap = SNAP  # once more, with nothing left out
+            elif not bracket.improve_upper(tolerance):
                 return "memory limit"
         elif bracket.refine() > 0:
             thorough = False

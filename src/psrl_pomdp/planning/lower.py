@@ -60,7 +60,10 @@ class LowerCertificate:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Beliefs that may become points."""
+    """Beliefs that may become points.
+
+    Where little coordinates were left out of a belief, what is said of it is of the whole one: nearly right.
+    """
 
     beliefs: Array  # [n, S]
     inner: Array  # [n]: h̃ there
@@ -95,7 +98,7 @@ class Grid:
         self.most_points = max(most_points, dynamics.n_states)
         self.n = 0
         self.work = 0.0
-        self.snap = SNAP  # smaller coordinates of a new point become zero
+        self.snap = SNAP  # smaller coordinates of a new point become zero, at least
         self.overlooked = np.empty(0, np.int64)  # points at next beliefs that are made up from others
         self.expired: Callable[[], bool] = never  # asked between steps: no more time
         self.best_certificate: LowerCertificate | None = None

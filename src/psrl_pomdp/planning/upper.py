@@ -175,8 +175,8 @@ class ControllerSearch:
         return float(low), float(high)
 
     def _solve(self, chain: Chain, paid: Array, guess: Array) -> Array | None:
-        """h with gain + h = c + T h, but for a constant; None where that would take too long, and something
-        like it where the gain is no better than the best."""
+        """h with gain + h = c + T h, but for a constant; None where that would take too long, and a rough one
+        where the gain turns out to be no better than that of the best controller."""
         n = len(paid)
         try:
             if n <= _SMALL_CHAIN:
@@ -212,7 +212,8 @@ class ControllerSearch:
             before, begun = self.bound, self.work
             vectors, places = self.iterate(beliefs, vectors)
             iterated = self.work
-            # Most are far worse on the way to a better one, and the next to that one, too.
+            # On the way to a better controller most are far worse, even right before and right after it: all
+            # are read off where that costs less than the iteration, and every fifth otherwise.
             if reading < iterated - begun or fruitless % 5 == 4:
                 self.read_off(places, vectors)
                 reading = self.work - iterated
