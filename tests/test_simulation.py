@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from psrl_pomdp import (
     problem,
     simulate,
 )
+from psrl_pomdp import belief as filtering
 from psrl_pomdp import episodes as steps
 from psrl_pomdp.agent import Effort
 from psrl_pomdp.arrays import Array
@@ -58,6 +61,31 @@ def test_both_drivers_give_the_same_run(kind: str, sensors: int, first: bool) ->
     assert np.array_equal(one.episode_sums, other.episode_sums)
     for name in ("times", "sums", "episodes", "visits", "expected", "pseudo", "truth"):
         assert np.array_equal(getattr(one.checkpoints, name), getattr(other.checkpoints, name)), name
+
+
+def test_a_run_is_the_same_wherever_its_arrays_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled loops may look at addresses and add up in another order where small arrays are neighbours."""
+    model, filters, rng = problem("separated"), filtering.filters, np.random.default_rng(30)
+    names = ("product", "scale", "weight", "chance", "expected", "shares", "log_weight")
+
+    def neighbours(setting: Setting, kernels: Array, weights: Array) -> filtering.Filters:
+        own, memory, end = filters(setting, kernels, weights), np.zeros(1000), rng.integers(8)
+        placed: dict[str, Any] = {}
+        for name in rng.permutation(names):
+            array = getattr(own, name)
+            placed[name] = memory[end : end + array.size].reshape(array.shape)
+            placed[name][...] = array
+            end += array.size + rng.integers(6)
+        return own._replace(**placed)
+
+    def counted() -> bytes:
+        assert model.family is not None
+        agent = PSRLAgent(model.family, seed=1, effort=COARSE)
+        return simulate(model, agent, 300, seed=2).checkpoints.expected.tobytes()
+
+    usual = counted()
+    monkeypatch.setattr(filtering, "filters", neighbours)
+    assert {counted() for _ in range(30)} == {usual}
 
 
 def beliefs_along(trace: Trace) -> Array:

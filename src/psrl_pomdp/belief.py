@@ -26,23 +26,18 @@ underflow nor lose digits in 10^7 steps.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
-from numba.core.cpu import CPUTargetOptions
 
 from .arrays import Array
+from .compiled import BARE
 from .model import Setting
 
-LANES = 16  # L: how many kernels are side by side in a block
+LANES = 16  # L: how many kernels are side by side in a block; a power of two, which `expect` halves
 _FEW = 8  # states: sums over states and next states are all written out
-# These functions make no arrays. Not to count references to those they are given saves a quarter of a step;
-# the option is numba's own affair, and a numba without it only costs that.
-BARE: dict[str, Any] = {"cache": True, "nogil": True}
-if hasattr(CPUTargetOptions, "_nrt"):
-    BARE["_nrt"] = False
 _SMALL = 1e-200  # products below this are folded into the logarithms
 
 
@@ -182,7 +177,7 @@ def into(states, step, before, t, n):
     return mass
 
 
-@njit(**BARE, error_model="numpy", fastmath={"contract"})
+@njit(**BARE, error_model="numpy")
 def predict(states, moves, held, likelihood, predicted, chance):
     """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
     for b in range(len(held)):
@@ -196,7 +191,7 @@ def predict(states, moves, held, likelihood, predicted, chance):
             chance[b * LANES + n] = total
 
 
-@njit(**BARE, error_model="numpy", fastmath={"contract"})
+@njit(**BARE, error_model="numpy")
 def condition(states, moves, likelihood, inverse, steps):
     """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
     n_states = len(states)
@@ -210,7 +205,7 @@ def condition(states, moves, likelihood, inverse, steps):
                     step[k] = move[k] * factor
 
 
-@njit(**BARE, error_model="numpy", fastmath={"contract"})
+@njit(**BARE, error_model="numpy")
 def count(states, steps, old, new, weight, shares):
     """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
 
@@ -265,17 +260,24 @@ def visit(counts, held, first):
                 counts[b, first + s, n] += held[b, n]
 
 
-@njit(**BARE, fastmath={"reassoc"})
+@njit(**BARE)
 def expect(shares, expected):
-    """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again."""
+    """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again.
+
+    Halves are added to halves: an order that is quick, and the same wherever the arrays lie in memory, which
+    the compiler's own choice of one is not.
+    """
     n_actions, n_states = expected.shape
     for a in range(n_actions):
         for s in range(n_states):
-            share, number = shares[a * n_states + s], 0.0
+            share, half = shares[a * n_states + s], LANES // 2
+            while half > 0:
+                for n in range(half):
+                    share[n] += share[half + n]
+                half //= 2
+            expected[a, s] = share[0]
             for n in range(LANES):
-                number += share[n]
                 share[n] = 0.0
-            expected[a, s] = number
 
 
 @njit(**BARE)
@@ -315,18 +317,30 @@ def reweigh(log_weight, product, scale, chance):
         product[n] *= chance[n]
 
 
-@njit(**BARE, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(**BARE, error_model="numpy")
 def linear_weights(product, scale, weight):
-    """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f²."""
-    total, squares = 0.0, 0.0
-    for n in range(len(product)):
+    """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f².
+
+    Four sums side by side, for the reason that `expect` has.
+    """
+    n_kernels = len(product)
+    a = b = c = d = 0.0
+    for n in range(n_kernels):
         weight[n] = product[n] * scale[n]
-        total += weight[n]
-    inverse = 1.0 / total
-    for n in range(len(product)):
+    for n in range(0, n_kernels - 3, 4):
+        a, b, c, d = a + weight[n], b + weight[n + 1], c + weight[n + 2], d + weight[n + 3]
+    for n in range(n_kernels - n_kernels % 4, n_kernels):
+        a += weight[n]
+    inverse = 1.0 / ((a + b) + (c + d))
+    a = b = c = d = 0.0
+    for n in range(n_kernels):
         weight[n] *= inverse
-        squares += weight[n] * weight[n]
-    return 1.0 / squares
+    for n in range(0, n_kernels - 3, 4):
+        a, b = a + weight[n] * weight[n], b + weight[n + 1] * weight[n + 1]
+        c, d = c + weight[n + 2] * weight[n + 2], d + weight[n + 3] * weight[n + 3]
+    for n in range(n_kernels - n_kernels % 4, n_kernels):
+        a += weight[n] * weight[n]
+    return 1.0 / ((a + b) + (c + d))
 
 
 @njit(**BARE)

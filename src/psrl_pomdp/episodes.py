@@ -14,7 +14,8 @@ import numpy.typing as npt
 from numba import njit
 
 from .arrays import Array
-from .belief import BARE, update
+from .belief import update
+from .compiled import BARE, KEPT
 from .planning.nodes import best_vector
 from .posterior.ensemble import follow, reach, refresh_due
 
@@ -226,7 +227,7 @@ def play(
     return done, STEPS_DONE
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def controlled(transition, sensor, cost, vectors, belief, actions, readings, ends, out):
     """Σ_t [c(b_t, a_t) + E v(b_{t+1}) − v(b_t)] + v(b_1) − v(b_{t+1}) up to each of `ends`; v(b) = min α·b.
 

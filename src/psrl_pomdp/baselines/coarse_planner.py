@@ -23,6 +23,7 @@ import numpy.typing as npt
 from numba import njit
 
 from ..arrays import Array
+from ..compiled import KEPT
 from ..errors import InvalidModelError
 from ..model import POMDP, Units
 from ..planning import optimal_gain
@@ -129,7 +130,7 @@ def grid(n_states: int, divisions: int) -> tuple[Index, Index]:
     return points, place
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def nearest(beliefs: Array, divisions: int) -> Index:
     """[n, S]: whole numbers that sum to `divisions`, nearest to `beliefs[n, S]` times that many.
 

@@ -26,6 +26,7 @@ from ..agent import Effort
 from ..arrays import Array
 from ..belief import first_likelihood, likelihoods
 from ..checks import PlanLike
+from ..compiled import KEPT
 from ..errors import InvalidModelError, ParseError
 from ..files.archives import pack, unpack
 from ..files.array_files import read_json, write_json
@@ -58,7 +59,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 _EFFORT = ("floor", "ceiling", "max_work", "max_points", "time_limit")
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def replay(used: Used, likelihood: Array, actions: Codes, readings: Codes) -> None:
     """The belief after all of these actions and the readings that followed them."""
     for i in range(len(actions)):

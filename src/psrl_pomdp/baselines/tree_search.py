@@ -25,6 +25,7 @@ import numpy.typing as npt
 from numba import njit
 
 from ..arrays import Array
+from ..compiled import KEPT
 from ..episodes import drawn
 
 Index = npt.NDArray[np.int64]
@@ -64,7 +65,7 @@ def empty_tree(n_simulations: int, depth: int, n_actions: int, n_observations: i
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def search(worlds, tree, uniforms, discount, exploration):
     """One simulation for each of `uniforms[n, depth + 1, 3]`; the answers are at the root of the tree."""
     tree.visits[:] = 0
@@ -76,7 +77,7 @@ def search(worlds, tree, uniforms, discount, exploration):
         back_up(tree, length, discount)
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def descend(worlds, tree, size, uniforms, exploration):
     """One simulation; the new size of the tree, and how many of its steps were taken in the tree.
 
@@ -105,7 +106,7 @@ def descend(worlds, tree, size, uniforms, exploration):
     return size, length
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def promising(visits, value, exploration, uniform):
     """The action with the least V − c √(log N / n), untried ones first; equals are met in a random order."""
     n_actions = len(visits)
@@ -122,7 +123,7 @@ def promising(visits, value, exploration, uniform):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def back_up(tree, length, discount):
     """V(h, a) takes in the discounted cost that followed, for the first `length` histories on the way."""
     total = 0.0

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from numba import njit
 
 from ..arrays import Array
-from ..belief import BARE, linear_weights, update
+from ..belief import linear_weights, update
+from ..compiled import BARE, KEPT
 
 _SURPRISE = 1e-20
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
@@ -114,7 +115,7 @@ def advance(filters, used, possible, codes, begin, end, least_size):
     return end, DONE
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def filter_one(transition, likelihood, start, codes, n):
     """h_t `[S]` of any one kernel `[A, S, S′]`, over the whole history; zeros where it is impossible."""
     n_states, n_readings = len(start), likelihood.shape[1]

@@ -1,0 +1,59 @@
+"""How loops are compiled by numba, and when what it keeps on disk is thrown away.
+
+A compiled function is kept beside its file until that file changes. But it holds the functions of other files
+that it calls, old ones after those have changed, and old and new code in one process may crash it. So what is
+kept is thrown away as a whole whenever a program starts and any file of the package has changed: after a pull
+or an edit. Left to people are folders of numba's own (`NUMBA_CACHE_DIR`, or the user's where the package may
+not be written to), and programs that were running before the change and compile after it.
+
+A function that returns arrays is called either from Python or from compiled functions, never from both:
+copies that were kept by different processes may go by one name, and then the wrong one of them is asked for
+what it takes to make an array for Python, which crashes.
+
+Nor may the compiler choose how numbers are rounded, by `fastmath` that reorders sums or fuses products with
+them. It chooses by what is around a function where it is called, and which of several copies of it runs
+depends on what a process has compiled and what it has found on disk: the same study would come out otherwise
+in the last digit. Where fusing is worth it, `fma` says so.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from numba import types
+from numba.core.cpu import CPUTargetOptions
+from numba.extending import intrinsic
+
+KEPT: dict[str, Any] = {"cache": True, "nogil": True}
+# For functions that make no arrays. Not to count references to those they are given saves up to a quarter of
+# a step; the option is numba's own affair, and a numba without it only costs that.
+BARE: dict[str, Any] = KEPT | ({"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {})
+
+
+@intrinsic
+def fma(_: Any, a: Any, b: Any, c: Any) -> Any:
+    """a · b + c, rounded once."""
+    return types.float64(types.float64, types.float64, types.float64), _fused
+
+
+def _fused(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+    return builder.fma(*arguments)
+
+
+def forget_stale(package: Path) -> None:
+    """Throw away kept code unless it is of the package's present files, and note what these are."""
+    note = package / "__pycache__" / "compiled.txt"
+    with suppress(OSError, ValueError):  # a folder that is not ours to write to, a file that has just gone
+        stamps = {path.relative_to(package): path.stat() for path in package.rglob("[!.]*.py")}
+        present = "\n".join(sorted(f"{path} {at.st_size} {at.st_mtime_ns}" for path, at in stamps.items()))
+        if note.exists() and note.read_text() == present:
+            return
+        for path in package.rglob("__pycache__/*.nb[ic]"):
+            path.unlink(missing_ok=True)
+        note.parent.mkdir(exist_ok=True)
+        note.write_text(present)
+
+
+forget_stale(Path(__file__).parent)
