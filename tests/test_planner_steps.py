@@ -11,28 +11,27 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from model_strategies import random_model
-from psrl_pomdp import POMDP, Setting, plan
+from psrl_pomdp import POMDP, Setting, plan, problem
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import grid_steps as steps
+from psrl_pomdp.planning.bases import leaving
 from psrl_pomdp.planning.chains import Chain, apply_transposed
 from psrl_pomdp.planning.dynamics import Dynamics
-from psrl_pomdp.planning.interpolation import (
-    FACE,
-    LIST,
-    TO_THE_END,
-    _leaving,
-    interpolate,
-    repaired_value,
-    scratch,
-)
+from psrl_pomdp.planning.interpolation import FACE, TO_THE_END, interpolate, repaired_value
 from psrl_pomdp.planning.loop import Bracket, close
 from psrl_pomdp.planning.lower import SNAP, Grid, distinct_beliefs, never
 from psrl_pomdp.planning.nodes import trajectory
+from psrl_pomdp.planning.pricing import LIST, scratch
 from psrl_pomdp.planning.relative_values import by_factors, by_krylov
 from psrl_pomdp.planning.upper import ControllerSearch
 from psrl_pomdp.planning.verification import _mean, _repaired
 
 # -- interpolation --------------------------------------------------------------------------------
+
+
+def room_for(points: Array, face: float) -> Any:
+    """Room for interpolation, made without compiling what compiled functions make theirs with."""
+    return scratch.py_func(points, points.shape[1], face)
 
 
 def cloud(rng: np.random.Generator, n_states: int, extra: int) -> Array:
@@ -56,7 +55,7 @@ def test_interpolation_solves_its_linear_program(n_states: int, extra: int) -> N
             tau = rng.dirichlet(np.full(n_states, 0.5))
             tau[rng.integers(n_states)] *= rng.integers(2) if n_states > 2 else 1  # on a face now and then
             tau /= tau.sum()
-            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n, FACE), TO_THE_END)
+            value, _ = interpolate(points, h, n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
             best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
             assert value == pytest.approx(-best.fun, abs=1e-8)
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
@@ -77,7 +76,7 @@ def test_little_coordinates_are_left_to_the_vertices(face: float) -> None:
         kept = tau > face
         left += int((~kept & (tau > FACE)).sum())
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
-        value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n, face), TO_THE_END)
+        value, _ = interpolate(points, h, n, tau, basis, weights, room_for(points, face), TO_THE_END)
         inside = (points[~kept] == 0.0).all(axis=0)
         part: Any = linprog(
             -h[inside], A_eq=points[kept][:, inside], b_eq=tau[kept], bounds=(0, None), method="highs"
@@ -85,7 +84,7 @@ def test_little_coordinates_are_left_to_the_vertices(face: float) -> None:
         assert value == pytest.approx(-part.fun + h[:n_states][~kept] @ tau[~kept], abs=1e-8)
         assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
         assert weights @ h[basis] == pytest.approx(value, abs=1e-12)
-        whole, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n, FACE), TO_THE_END)
+        whole, _ = interpolate(points, h, n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
         exact: Any = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
         assert whole == pytest.approx(-exact.fun, abs=1e-8)
         assert whole >= value - 1e-9
@@ -118,11 +117,11 @@ def test_little_effort_never_loses_and_comes_to_the_same_in_the_end() -> None:
         n, tau = points.shape[1], rng.dirichlet(np.full(6, 0.5))
         h = 1.0 - (points**2).sum(axis=0)  # concave, so that every point is of use somewhere
         basis, weights = np.full(6, -1, np.int32), np.zeros(6)
-        interpolate(points, rng.random(n), n, tau, basis, weights, scratch(points, n, FACE), TO_THE_END)
+        interpolate(points, rng.random(n), n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
         best = -linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs").fun
         last = float(weights @ h[basis])
         for turn in range(50):
-            value, _ = interpolate(points, h, n, tau, basis, weights, scratch(points, n, FACE), 0.0)
+            value, _ = interpolate(points, h, n, tau, basis, weights, room_for(points, FACE), 0.0)
             assert value == pytest.approx(float(weights @ h[basis]), abs=1e-12)
             assert last - 1e-12 <= value <= best + 1e-9
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
@@ -134,14 +133,62 @@ def test_little_effort_never_loses_and_comes_to_the_same_in_the_end() -> None:
     assert stopped_early > 10
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_basis_of_a_belief_near_by_is_a_good_start(listed: bool) -> None:
+    """Its prices are right and some weights negative, which takes few pivots; from a smaller face, too."""
+    rng = np.random.default_rng(9)
+    cold_work, near_work = np.zeros(2), np.zeros(2)  # from a smaller face, and on the same
+    for turn in range(40):
+        points = cloud(rng, 9, 4 * LIST)
+        n, there, here = points.shape[1], rng.dirichlet(np.ones(9)), rng.dirichlet(np.ones(9))
+        h = 1.0 - (points**2).sum(axis=0)
+        one, other = np.sort(rng.permutation(9)[:2])
+        there[[one, other]] *= turn % 2
+        there /= there.sum()
+        here = 0.9 * there + 0.1 * here
+        here[one] *= turn % 2
+        here /= here.sum()
+        cold, near, weights = np.full(9, -1, np.int32), np.full(9, -1, np.int32), np.zeros(9)
+        interpolate(points, h, n, there, near, weights, room_for(points, FACE), TO_THE_END)
+        near_enough = np.argsort(((points - here[:, None]) ** 2).sum(axis=0))[: LIST - 9]
+        values = []
+        for basis in (cold, near):
+            room = room_for(points, FACE)
+            if listed:
+                room.short[: LIST - 9], room.short[LIST] = near_enough, LIST - 9
+            value, work = interpolate(points, h, n, here, basis, weights, room, TO_THE_END)
+            assert points[:, basis] @ weights == pytest.approx(here, abs=1e-9)
+            values.append(value)
+            (cold_work if basis is cold else near_work)[turn % 2] += work
+        assert values[1] == pytest.approx(values[0], abs=1e-9)
+    assert (near_work < 0.7 * cold_work).all()
+
+
+def test_a_start_near_by_loses_nothing_between_points_that_nearly_coincide() -> None:
+    """Pivots of rounding ruin a basis there, and then it has to begin again, not to end at the vertices."""
+    rng = np.random.default_rng(10)
+    for _ in range(150):
+        inner = rng.dirichlet(np.full(6, 0.5), size=60)
+        twins = inner[:40] * (1.0 + 1e-6 * rng.standard_normal((40, 6)))
+        inner[rng.integers(60, size=40)] = twins / twins.sum(axis=1, keepdims=True)
+        points = np.ascontiguousarray(np.concatenate([np.eye(6), inner]).T)
+        n, h = points.shape[1], 1.0 - (points**2).sum(axis=0)
+        near, weights = np.full(6, -1, np.int32), np.zeros(6)
+        for tau in rng.dirichlet(np.full(6, 0.5), size=12):
+            cold = np.full(6, -1, np.int32)
+            best, _ = interpolate(points, h, n, tau, cold, weights, room_for(points, FACE), TO_THE_END)
+            value, _ = interpolate(points, h, n, tau, near, weights, room_for(points, FACE), TO_THE_END)
+            assert value == pytest.approx(best, abs=1e-9)
+
+
 def test_the_row_to_leave_has_a_pivot_that_is_not_rounding() -> None:
     """Weights of zero and of rounding limit a step alike; a pivot of rounding would ruin the basis."""
     x, column = np.array([0.0, 1e-16, 0.5]), np.array([1e-8, 0.5, 0.1])
-    leave, step = _leaving(x, column, 3)
+    leave, step = leaving(x, column, 3)
     assert leave == 1
     assert step == pytest.approx(2e-16, rel=1e-9)
     assert (x - step * column >= -1e-13).all()
-    assert _leaving(x, -column, 3)[0] == -1
+    assert leaving(x, -column, 3)[0] == -1
 
 
 def test_interpolation_between_a_list_of_points_alone() -> None:
@@ -157,7 +204,7 @@ def test_interpolation_between_a_list_of_points_alone() -> None:
         tau /= tau.sum()
         listed = np.concatenate([np.arange(n_states), np.arange(n_states, n, 3)])
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
-        room: Any = scratch(points, n, FACE)
+        room = room_for(points, FACE)
         room.short[: len(listed)], room.short[LIST] = listed, len(listed)
         value, _ = interpolate(points, h, 0, tau, basis, weights, room, TO_THE_END)
         best = linprog(-h[listed], A_eq=points[:, listed], b_eq=tau, bounds=(0, None), method="highs")
@@ -216,6 +263,41 @@ def begun(n_states: int = 3) -> Bracket:
         bracket.refine()
     bracket.round(1e-9)
     return bracket
+
+
+def test_a_look_ahead_backs_up_what_its_policy_meets() -> None:
+    """Every belief is the start or follows from another by the action of its backup, and is met once."""
+    bracket = begun(4)
+    search, d = bracket.search, bracket.dynamics
+    assert search.best is not None
+    vectors = search.best.vectors
+    beliefs, actions, successors = search.ahead(vectors, 150, np.random.default_rng(1), np.inf)
+    assert 150 <= len(beliefs) < 250
+    assert len(np.unique(np.round(beliefs, 7), axis=0)) == len(beliefs)
+    again = search.backup(beliefs, vectors)
+    assert (again[0] == actions).all()
+    assert (again[1] == successors).all()
+    after = np.einsum("ns,nost->not", beliefs, d.joint[actions])
+    chances = after.sum(axis=2, keepdims=True)
+    follow = np.concatenate([d.start[None], (after / np.maximum(chances, 1e-300)).reshape(-1, d.n_states)])
+    for belief in beliefs:
+        assert np.abs(follow - belief).max(axis=1).min() < 1e-9
+    few, *_ = search.ahead(vectors, 150, np.random.default_rng(1), search.work)
+    assert len(few) == 1  # no work left beyond the start
+
+
+def test_a_look_ahead_finds_a_better_controller() -> None:
+    """On a noisy grid, from a controller of the first rounds."""
+    model = problem("noisy-grid", rows=3, columns=3)
+    bracket = Bracket(Dynamics.of(model), 2000)
+    for _ in range(8):
+        bracket.round(1e-9)
+        bracket.refine()
+    search, gap = bracket.search, bracket.gap
+    assert search.best is not None
+    before = search.bound
+    search.improve_ahead(3 * len(search.best) + 200, np.random.default_rng(2), 1e-2 * gap, np.inf)
+    assert bracket.grid.bound < search.bound < before - 0.01 * gap
 
 
 def test_a_greedy_trajectory_looks_one_step_ahead() -> None:
@@ -280,10 +362,11 @@ def test_points_that_look_cheap_are_looked_at_again() -> None:
         arrays.solve(1e-10)
         arrays._reweigh(arrays.h, 1.0, np.arange(arrays.n) != worst, TO_THE_END)  # away from it
         arrays.overlooked = np.array(overlooked, np.int64)
-        arrays.tighten(1e-10, 1e-3)
+        arrays.tighten(1e-10, 1e-4)
         found.append(arrays.solve(1e-10))
     assert found[0] < best - 1e-6
-    assert found[1] == pytest.approx(best, abs=1e-8)
+    # Not all of it: at the other points that it changed, nobody asks again until they are visited.
+    assert best - found[1] < 0.3 * (best - found[0])
     bracket.grid.overlooked = np.empty(0, np.int64)
     bracket.refine()
     known = grid.beliefs[grid.overlooked]
@@ -302,7 +385,7 @@ def test_repaired_values_lie_below_every_concave_function() -> None:
         tau = rng.dirichlet(np.full(n_states, 0.5))
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
         n = points.shape[1]
-        interpolate(points, h, n, tau, basis, weights, scratch(points, n, FACE), TO_THE_END)
+        interpolate(points, h, n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
         room = np.empty(n_states), np.empty(n_states)
         good = repaired_value(points, h, tau, basis, weights, *room)
         assert good <= (planes @ tau).min() + 1e-12

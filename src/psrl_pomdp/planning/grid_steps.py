@@ -16,12 +16,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .interpolation import LIST, TO_THE_END, interpolate, repaired_value, scratch
+from ..compiled import BARE, KEPT
+from .interpolation import TO_THE_END, interpolate, repaired_value
+from .pricing import LIST, scratch
 
 _NEVER = 1e-300  # readings less likely than this are left out
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def next_beliefs(joint, belief, action, chances, beliefs):
     """P(o | b, a) and τ(b, a, o) for every reading."""
     n_observations, n_states = beliefs.shape
@@ -42,7 +44,7 @@ def next_beliefs(joint, belief, action, chances, beliefs):
             chances[o] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def drawn(chances, uniform):
     """The reading that a uniform number picks."""
     o, passed = 0, chances[0]
@@ -54,7 +56,7 @@ def drawn(chances, uniform):
     return o
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def geometry(joint, state_cost, points, first, n, reach, tau, cost):
     """What follows from each of the points first..n-1 under each action."""
     n_actions, n_states = state_cost.shape
@@ -69,7 +71,7 @@ def geometry(joint, state_cost, points, first, n, reach, tau, cost):
             next_beliefs(joint, belief, a, reach[i, a], tau[i, a])
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
     """The plainest interpolation for every action at point i, and what each action is worth by it."""
     n_actions, n_observations, n_states = tau.shape[1:]
@@ -82,7 +84,7 @@ def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
                 values[a] += reach[i, a, o] * weights[i, a, o, s] * h[s]
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
     """The plainest interpolation at the points first..n-1."""
     values = np.empty(cost.shape[1])
@@ -90,7 +92,7 @@ def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
         _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def _list_columns(a, o, basis, weights, own, seen, short):
     """List the points that make up what follows from the points `own` that make up a belief.
 
@@ -109,7 +111,7 @@ def _list_columns(a, o, basis, weights, own, seen, short):
     short[LIST] = count
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def _raise_by_list(i, a, own, value, best, arrays, seen, room):
     """Interpolate what follows action a at point i between the points near by; the action's value, and work.
 
@@ -134,7 +136,7 @@ def _raise_by_list(i, a, own, value, best, arrays, seen, room):
     return value, work
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known, own, face):
     """Interpolations for the points first..last-1: by the vertices, and better ones for actions that may win.
 
@@ -178,7 +180,7 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
     return work
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, effort, face):
     """Interpolations anew, with that effort, for the chosen points and actions within `margin` of the best.
 
@@ -212,7 +214,21 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, e
     return raised, work
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
+def interpolated(points, h, n, beliefs, face):
+    """h̃ at these beliefs, and the work."""
+    n_states = len(points)
+    room = scratch(points, n, face)
+    basis, weights = np.empty(n_states, np.int32), np.empty(n_states)
+    values, work = np.empty(len(beliefs)), 0.0
+    for i in range(len(beliefs)):
+        basis[0] = -1
+        values[i], spent = interpolate(points, h, n, beliefs[i], basis, weights, room, TO_THE_END)
+        work += spent
+    return values, work
+
+
+@njit(**BARE)
 def _action_value(i, a, reach, basis, weights, cost, h):
     value = cost[i, a]
     n_observations, n_states = weights.shape[2:]
@@ -226,7 +242,7 @@ def _action_value(i, a, reach, basis, weights, cost, h):
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def bellman(n, reach, basis, weights, cost, h, q, best, policy):
     """q and its minimum over actions; the least and the largest of best − h."""
     low, high = 1e300, -1e300
@@ -242,7 +258,7 @@ def bellman(n, reach, basis, weights, cost, h, q, best, policy):
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def damped_sweeps(n, reach, basis, weights, cost, h, policy, gain, damping, count):
     """h toward the relative values of the policy; damped, because beliefs may be periodic."""
     new = np.empty(n)
@@ -255,7 +271,7 @@ def damped_sweeps(n, reach, basis, weights, cost, h, policy, gain, damping, coun
             h[i] = new[i] - new[0]
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def settle(n, reach, basis, weights, policy, mass, damping, tolerance, most):
     """mass toward the long-run shares of the points under the policy; how many sweeps it took."""
     n_observations, n_states = weights.shape[2:]
@@ -282,7 +298,7 @@ def settle(n, reach, basis, weights, policy, mass, damping, tolerance, most):
     return most
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def certified_residual(points, n, reach, tau, basis, weights, cost, h):
     """min over points and actions of [c + Σ P h̃ − h] with repaired interpolation: a lower bound on J."""
     n_actions, n_observations, n_states = tau.shape[1:]
@@ -300,7 +316,7 @@ def certified_residual(points, n, reach, tau, basis, weights, cost, h):
     return lowest
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def lookahead(
     joint, state_cost, grid, n, belief, own_basis, own_weights, chances, beliefs, bases, seen, room
 ):
@@ -313,6 +329,7 @@ def lookahead(
     n_observations = joint.shape[1]
     points, h, q, basis, weights = grid
     floor, own = np.zeros(n_actions), np.full(n_states, -1, np.int32)
+    heaviest = own_basis[own_weights.argmax()]
     for k in range(n_states):
         if own_weights[k] > 0.0:
             own[k] = own_basis[k]
@@ -331,6 +348,12 @@ def lookahead(
         for o in range(n_observations):
             if chances[a, o] > 0.0:
                 _list_columns(a, o, basis, weights, own, seen, room.short)
+                last = -1
+                for k in range(n_states):  # what is best there is nearly right here
+                    bases[a, o, k] = basis[heaviest, a, o, k]
+                    last = max(last, bases[a, o, k])
+                if last < n_states:  # nothing but vertices: the list is a better start
+                    bases[a, o, 0] = -1
                 inner, spent = interpolate(points, h, n, beliefs[a, o], bases[a, o], found, room, TO_THE_END)
                 value += chances[a, o] * inner
                 work += spent
@@ -339,7 +362,7 @@ def lookahead(
     return best, action, work
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def residuals(joint, state_cost, grid, n, candidates, whence, here, gain, face):
     """How much a point at each candidate belief would lift h there: [T h̃ − gain − h̃](b).
 
@@ -364,7 +387,7 @@ def residuals(joint, state_cost, grid, n, candidates, whence, here, gain, face):
     return out, bases, work
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def wander(joint, state_cost, grid, n, belief, uniforms, gain, face):
     """Beliefs along a trajectory of the policy that is greedy for h̃, what a point would lift there, h̃ there,
     the points that make up each belief, the bases found, where it ended, and the work."""

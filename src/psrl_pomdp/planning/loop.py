@@ -28,10 +28,16 @@ _LITTLE = 0.02  # a gain in a round that is little, as a share of the gap
 # Coordinates that new points are made without: as a share of the gap over the span of h, so that what each
 # costs is a share of the gap; multiples of that, in turns; and half of it after rounds with too little gain.
 _LEFT_OUT, _TURNS, _STALLED = 0.05, (1.0, 10.0, 100.0), 0.02
+_FORGOTTEN = 0.03  # of the rate at which a way to choose points has raised the bound, while it is not taken
 _MANY_STATES = 8  # with fewer there is little to leave out, and no turns are taken
 _EVALUATION = 1e-4  # what the value of a controller may be off, as a share of the gap
 _BACKUP_POINTS = (500, 2000)  # at least, at most
 _BY_POINTS, _AN_ITERATION = 0.5, 0.03  # shares of a search for point-based iterations, and for one of them
+# A look ahead of the best controller: iterations that ought to be affordable; beliefs for each of its nodes,
+# at least, and the share of all work so far that they may take; the share that is always spent; the least
+# work so far, and by what factor that grows after a look that brought nothing.
+_ITERATIONS, _BELIEFS_A_NODE, _AHEAD_MOST, _AHEAD_SHARE = 3, 1.7, 0.5, 0.15
+_AHEAD_FROM, _AHEAD_WAIT = 5e9, 2.0
 _LONG = 100  # of them without a better controller, before a long search by points gives up
 _DESPERATE = 4.0  # patience from which searches by points are long
 _MET = 1500  # steps of a trajectory whose beliefs a controller is polished for
@@ -61,12 +67,13 @@ class Bracket:
         self._rng = np.random.default_rng(0)  # trajectories; a fixed stream, so that plans repeat
         self._belief = dynamics.start.copy()
         self._upper_share = 0.5
-        self._rates = [np.inf, np.inf]  # what each way to choose points has raised the bound by, per work
+        self._rates = [np.inf, np.inf]  # at which each way to choose points has raised the bound
         self._way = 0
         self._before = (0.0, 0.0)
         self._credit = 0.0
         self._last_cost = self._spent = 0.0
         self._grid_controllers_due = True  # not where the last controllers from the grid brought nothing
+        self._ahead_from = _AHEAD_FROM  # work from which to look ahead of the best controller
         self._turn = 1.0  # how much more than what programs leave out new points do
         self._patience = 1.0  # how much longer than the last search to save up, after fruitless ones
 
@@ -109,6 +116,8 @@ class Bracket:
             if thorough:
                 self._credit = max(self._last_cost, 100 * CALL)
             self._lower_the_upper(tolerance, lower_work, lower_rate)
+            if self.gap > tolerance and not self.search.expired():
+                self._look_ahead()
         best = self.search.best
         self.rounds.append(
             Round(
@@ -142,6 +151,20 @@ class Bracket:
         if len(self.rounds) > 2:
             target = (rate + 1e-18) / (rate + lower_rate + 2e-18)
             self._upper_share = min(0.8, max(0.15, 0.6 * share + 0.4 * target))
+
+    def _look_ahead(self) -> None:
+        """Improve the best controller where a policy goes that looks ahead of it, once that is affordable."""
+        search, work = self.search, self.work
+        assert search.best is not None
+        count = int(_BELIEFS_A_NODE * len(search.best))
+        if work < self._ahead_from or count > self._affordable(_AHEAD_MOST * work / _ITERATIONS):
+            return
+        count = max(count, self._affordable(_AHEAD_SHARE * work / _ITERATIONS))
+        before = search.bound
+        search.tolerance = max(1e-10, _EVALUATION * self.gap)
+        search.improve_ahead(count, self._rng, 0.01 * self.gap, search.work + _AHEAD_MOST * work)
+        fruitful = search.bound < before - 0.05 * self.gap
+        self._ahead_from = work if fruitful else _AHEAD_WAIT * work
 
     def improve_upper(self, tolerance: float) -> bool:
         """Work on controllers alone, a few times where the first bring nothing; whether the gap fell."""
@@ -200,14 +223,16 @@ class Bracket:
             search.polish(best, beliefs, left)
 
     def _backup_beliefs(self, work: float) -> Array:
-        """The vertices, then the points visited most: about as many as that work can back up between as many
-        vectors."""
+        """The vertices, then the points visited most, as many as are affordable."""
         beliefs, mass = self.grid.beliefs, self.grid.mass[: self.grid.n]
-        affordable = int(np.sqrt(max(work, 0.0) / (MATRIX * self.dynamics.joint[:, :, 0].size)))
-        most = min(max(affordable, _BACKUP_POINTS[0]), _BACKUP_POINTS[1])
+        most = min(max(self._affordable(work), _BACKUP_POINTS[0]), _BACKUP_POINTS[1])
         n_states = self.dynamics.n_states
         heavy = np.argsort(-mass[n_states:], kind="stable")[: max(0, most - n_states)]
         return np.concatenate([beliefs[:n_states], beliefs[n_states:][heavy]])
+
+    def _affordable(self, work: float) -> int:
+        """At how many beliefs that work can back up between as many vectors."""
+        return int(np.sqrt(max(work, 0.0) / (MATRIX * self.dynamics.joint[:, :, 0].size)))
 
     def _largest_weights(self) -> Controller:
         """The grid's policy as a controller: each next belief goes to its heaviest point."""
@@ -250,17 +275,22 @@ class Bracket:
         return self.grid.add(chosen)
 
     def _choose_way(self) -> None:
-        """Successors only, or half of the points along trajectories: whichever raised the bound faster."""
+        """Successors only, or half of the points along trajectories: whichever raised the bound faster.
+
+        In shares of the gap for shares of the work, which fall less as the grid grows than what they are
+        shares of. Now and then it is the other's turn.
+        """
         bound, work = self._before
-        if self.rounds and len(self.rounds) > 1:
-            rate = (self.lower - bound) / max(self.grid.work - work, 1.0)
+        if len(self.rounds) > 1:
+            gained = (self.lower - bound) / max(self.upper - bound, 1e-300)
+            rate = gained * self.grid.work / max(self.grid.work - work, 1.0)
             old = self._rates[self._way]
             self._rates[self._way] = rate if np.isinf(old) else 0.5 * (old + rate)
-            other = 1 - self._way
-            if not np.isinf(self._rates[other]):
-                self._rates[other] *= 0.8  # rates fall as the gap does
+            if not np.isinf(self._rates[1 - self._way]):
+                self._rates[1 - self._way] *= 1 - _FORGOTTEN
         turn = len(self.rounds)
-        self._way = turn // 4 % 2 if turn > 3 and turn % 4 == 0 else int(np.argmax(self._rates))
+        by_turns = turn >= 4 and turn & (turn - 1) == 0
+        self._way = int(np.argmax(self._rates)) ^ by_turns
         self._before = (self.lower, self.grid.work)
 
     def _choose_snap(self) -> None:

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from ..arrays import Array
 from . import grid_steps as steps
 from .dynamics import Dynamics
-from .interpolation import BY_THE_WAY, FACE, TO_THE_END, interpolate, scratch
+from .interpolation import BY_THE_WAY, FACE, TO_THE_END
 from .relative_values import by_factors, by_krylov, densely
 
 Index = npt.NDArray[np.int64]
@@ -231,17 +231,11 @@ class Grid:
 
     def interpolated(self, beliefs: Array) -> Array:
         """h̃ at these beliefs."""
-        n_states = self.dynamics.n_states
-        room = scratch(self.points, self.n, self.face)
-        basis, weights = np.zeros(n_states, np.int32), np.zeros(n_states)
-        values = np.empty(len(beliefs))
-        for i, belief in enumerate(beliefs):
-            basis[0] = -1
-            values[i], spent = interpolate(
-                self.points, self.h, self.n, np.ascontiguousarray(belief), basis, weights, room, TO_THE_END
-            )
-            self.work += spent
-        return values
+        values, spent = steps.interpolated(
+            self.points, self.h, self.n, np.ascontiguousarray(beliefs), self.face
+        )
+        self.work += spent
+        return np.asarray(values)
 
     # -- solving --------------------------------------------------------------------------------
 
@@ -508,14 +502,17 @@ class Grid:
         return sum(met[1:], start=met[0]), np.concatenate(lifts), belief
 
 
-def distinct_beliefs(beliefs: Array) -> tuple[Index, Index]:
-    """The first of the beliefs that are alike to seven digits, and which of these each belief is.
-
-    Told apart by a number each, which no two different ones agree in but by a chance of 2⁻⁶⁴.
-    """
+def belief_numbers(beliefs: Array) -> Index:
+    """A number for each belief, the same for those that are alike to seven digits; different ones agree in it
+    by a chance of 2⁻⁶⁴."""
     digits = np.round(beliefs * 1e7).astype(np.int64)
     odd = 2 * np.random.default_rng(0).integers(1 << 62, size=beliefs.shape[1]) + 1
-    _, first, inverse = np.unique(digits @ odd, return_index=True, return_inverse=True)
+    return np.asarray(digits @ odd)
+
+
+def distinct_beliefs(beliefs: Array) -> tuple[Index, Index]:
+    """The first of the beliefs that are alike to seven digits, and which of these each belief is."""
+    _, first, inverse = np.unique(belief_numbers(beliefs), return_index=True, return_inverse=True)
     return first, inverse.ravel()
 
 

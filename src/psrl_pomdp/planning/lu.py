@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from numba import njit
 
+from ..compiled import BARE
 
-@njit(cache=True, nogil=True)
+
+@njit(**BARE)
 def factorise(columns, basis, rows, m, table, order, line):
     """The basis as P L U, in place, with row exchanges in `order`; False where it is singular.
 
@@ -41,7 +43,7 @@ def factorise(columns, basis, rows, m, table, order, line):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def solve(table, order, m, right, out):
     """out = B⁻¹ right."""
     for r in range(m):
@@ -56,7 +58,7 @@ def solve(table, order, m, right, out):
         out[r] = total / table[r, r]
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def solve_transposed(table, order, m, right, out, line):
     """out = B⁻ᵀ right; `line` is scratch."""
     for k in range(m):
@@ -72,15 +74,16 @@ def solve_transposed(table, order, m, right, out, line):
         out[order[k]] = line[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(**BARE)
 def invert(table, order, m, inverse, line):
-    """inverse = B⁻¹; `line` is scratch."""
+    """The transpose of B⁻¹ in `inverse`; `line` is scratch."""
     for r in range(m):
         for q in range(m):
             inverse[r, q] = 0.0
         inverse[r, order[r]] = 1.0
     for c in range(m):
-        line[:m] = inverse[c, :m]
+        for q in range(m):
+            line[q] = inverse[c, q]
         for r in range(c + 1, m):
             factor = table[r, c]
             if factor != 0.0:
@@ -90,9 +93,12 @@ def invert(table, order, m, inverse, line):
         scale = 1.0 / table[c, c]
         for q in range(m):
             inverse[c, q] *= scale
-        line[:m] = inverse[c, :m]
+            line[q] = inverse[c, q]
         for r in range(c):
             factor = table[r, c]
             if factor != 0.0:
                 for q in range(m):
                     inverse[r, q] -= factor * line[q]
+    for r in range(m):
+        for q in range(r):
+            inverse[r, q], inverse[q, r] = inverse[q, r], inverse[r, q]

@@ -7,14 +7,18 @@ A node n has an action a_n and a successor σ(n, o) for each reading.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
-from ..belief import BARE
+from ..arrays import Array
+from ..compiled import BARE, KEPT
 from .chains import move
 from .grid_steps import drawn, next_beliefs
 
+Index = npt.NDArray[np.int64]
 
-@njit(cache=True, nogil=True)
+
+@njit(**KEPT)
 def distinct(actions, successors):
     """The first node of each kind, in the order in which they come, and the kind of every node."""
     n, n_observations = successors.shape
@@ -48,21 +52,16 @@ def distinct(actions, successors):
     return first[:count].copy(), kind
 
 
-@njit(cache=True, nogil=True)
-def merged(actions, successors, vectors):
+def merged(actions: Index, successors: Index, vectors: Array) -> tuple[Index, Index, Array]:
     """Nodes with the same action and the same successors are one."""
     while True:
         first, kind = distinct(actions, successors)
         if len(first) == len(actions):
             return actions, successors, vectors
-        onward = successors[first]
-        for node in range(len(first)):
-            for o in range(onward.shape[1]):
-                onward[node, o] = kind[onward[node, o]]
-        actions, successors, vectors = actions[first], onward, vectors[first]
+        actions, successors, vectors = actions[first], kind[successors[first]], vectors[first]
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def reached(comes, actions, successors, start):
     """The nodes that the start can reach, the start first, and their successors by the new numbers."""
     n, n_observations = successors.shape
@@ -86,7 +85,7 @@ def reached(comes, actions, successors, start):
     return order[:count].copy(), onward
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def edge_flows(factors, actions, mass):
     """Average beliefs on the edges that are used, for long-run shares mass[n, s]: belief, flow, edge."""
     n_states, n_observations = mass.shape[1], factors.sensor.shape[1]
@@ -124,7 +123,7 @@ def best_vector(vectors, belief):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def trajectory(joint, actions, vectors, belief, uniforms):
     """Beliefs that are met by playing the action of the vector that attains min α·b."""
     n_observations, n_states = joint.shape[1:3]

@@ -63,9 +63,11 @@ def by_krylov(
         h, _ = gmres(system, paid, x0=h, rtol=0.0, atol=tolerance, restart=_KRYLOV, maxiter=1, M=aid)
         work += _KRYLOV * (once + 2.0 * _KRYLOV * n)
         change = paid + chain @ h - h
+        if not np.abs(h).max() * np.finfo(np.float64).eps <= tolerance:
+            break  # h is infinite, or so large that its change is lost in rounding
         if np.ptp(change) <= 2 * tolerance or change.min() >= hopeless:
             return np.asarray(h), work
-        if expired() or not np.isfinite(change).all():
+        if expired():
             break
     return None, work
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..compiled import KEPT
 from .interpolation import repaired_value
 
 DUST = 1e-15  # weights below this are rounding
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def covers(points, basis, kept, s):
     """Whether a point that has weight has state s."""
     found = False
@@ -19,7 +20,7 @@ def covers(points, basis, kept, s):
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(**KEPT)
 def supports(points, n, reach, tau, basis, weights, kept, rest):
     """Weights on the basis and on the vertices that make up each next belief, dust swept away.
 

@@ -8,11 +8,12 @@ Then V(b) = min_n α_n·b satisfies TV ≤ V + upper, so both the controller and
 action of the vector that attains min_n α_n·b" cost at most `upper` on average, from any start. Evaluating
 the controller exactly makes the bound tight; improving it makes it low.
 
-Improvement here is of three kinds: point-based backups (a vector for each belief of a set, pointers to the
-vectors that attain the minima); splitting edges (the average belief on an edge n → σ(n, o) of the running
-controller tells whether another node, old or new, would serve it better: to first order the cost falls by
-flow times difference); and lookahead, several backups on top of a controller before edges are split again,
-at beliefs that the controller's own policy meets.
+Improvement here is of four kinds: point-based backups (a vector for each belief of a set, pointers to the
+vectors that attain the minima); the same where a policy goes that looks one step further than the controller;
+splitting edges (the average belief on an edge n → σ(n, o) of the running controller tells whether another
+node, old or new, would serve it better: to first order the cost falls by flow times difference); and
+lookahead layers, several backups on top of a controller before edges are split again, at beliefs that the
+controller's own policy meets.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..arrays import Array
 from . import nodes
 from .chains import Chain, relax, stationary
 from .dynamics import Dynamics
-from .lower import CALL, distinct_beliefs, never
+from .lower import CALL, belief_numbers, distinct_beliefs, never
 from .relative_values import by_factors, by_krylov, densely
 
 Index = npt.NDArray[np.int64]
@@ -36,6 +37,8 @@ _DAMPING = 0.95
 MATRIX = 0.25  # the work that a product in a large matrix product stands for
 _AT_ONCE = 500_000  # scores that a backup holds at a time
 _EDGES = 600  # of a controller that are looked at
+_CHAINS = 100  # trajectories side by side
+_REVISITS = 4  # steps of them for each new belief, at most
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
 
 
@@ -221,6 +224,53 @@ class ControllerSearch:
             if self.bound < before - 1e-12:
                 self.vectors = vectors = self.best.vectors
                 fruitless = 0
+
+    def improve_ahead(self, count: int, rng: np.random.Generator, worthwhile: float, limit: float) -> None:
+        """Point-based value iteration where a policy goes that looks one step further than the best
+        controller: it costs less, and most of what it meets is not what the controller was made for."""
+        assert self.best is not None
+        vectors = self.best.vectors
+        beliefs, action, successor = self.ahead(vectors, count, rng, limit)
+        first, _ = nodes.distinct(action, successor)
+        vectors, places = self.vectors_of(action[first], successor[first], vectors), beliefs[first]
+        fruitless = 0
+        while True:
+            before = self.bound
+            self.read_off(places, vectors)
+            fruitless = fruitless + 1 if self.bound > before - worthwhile else 0
+            if fruitless == 2 or self.work > limit or self.expired():
+                return
+            vectors, places = self.iterate(beliefs, vectors)
+
+    def ahead(
+        self, vectors: Array, count: int, rng: np.random.Generator, limit: float
+    ) -> tuple[Array, Index, Index]:
+        """About `count` beliefs along trajectories that look one step ahead of these vectors, each once, and
+        their backups."""
+        d = self.dynamics
+        present, rows = np.tile(d.start, (_CHAINS, 1)), np.arange(_CHAINS)
+        choice: dict[int, int] = {}
+        found: list[tuple[Array, Index, Index]] = []
+        for _ in range(1 + _REVISITS * count // _CHAINS):
+            numbers = belief_numbers(present)
+            first = np.unique(numbers, return_index=True)[1]
+            new = np.array([k for k in first.tolist() if int(numbers[k]) not in choice], np.int64)
+            if len(new):
+                action, successor, _ = self.backup(present[new], vectors)
+                choice.update(zip(numbers[new].tolist(), action.tolist(), strict=True))
+                found.append((present[new], action, successor))
+            if len(choice) >= count or self.work > limit or self.expired():
+                break
+            chosen = np.array([choice[number] for number in numbers.tolist()])
+            after = (present @ self._onward).reshape(_CHAINS, d.n_actions, d.n_observations, -1)[rows, chosen]
+            chances = after.sum(axis=2)
+            passed = chances.cumsum(axis=1)
+            below_one = (1 - 1e-12) * rng.random((_CHAINS, 1))  # whatever rounding does to the product
+            reading = (passed <= below_one * passed[:, -1:]).sum(axis=1)
+            present = after[rows, reading] / chances[rows, reading, None]
+            self.work += CALL + MATRIX * present.size * d.joint[:, :, 0].size
+        beliefs, actions, successors = (np.concatenate(part) for part in zip(*found, strict=True))
+        return beliefs, actions, successors
 
     def met(self, controller: Controller, uniforms: Array) -> Array:
         """Beliefs along a trajectory of the belief policy, each once."""
