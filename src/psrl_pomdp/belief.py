@@ -33,7 +33,7 @@ import numpy.typing as npt
 from numba import njit
 
 from .arrays import Array
-from .compiled import BARE
+from .compiled import bare
 from .model import Setting
 
 LANES = 16  # L: how many kernels are side by side in a block; a power of two, which `expect` halves
@@ -177,7 +177,7 @@ def into(states, step, before, t, n):
     return mass
 
 
-@njit(**BARE, error_model="numpy")
+@bare(error_model="numpy")
 def predict(states, moves, held, likelihood, predicted, chance):
     """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
     for b in range(len(held)):
@@ -191,7 +191,7 @@ def predict(states, moves, held, likelihood, predicted, chance):
             chance[b * LANES + n] = total
 
 
-@njit(**BARE, error_model="numpy")
+@bare(error_model="numpy")
 def condition(states, moves, likelihood, inverse, steps):
     """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
     n_states = len(states)
@@ -205,7 +205,7 @@ def condition(states, moves, likelihood, inverse, steps):
                     step[k] = move[k] * factor
 
 
-@njit(**BARE, error_model="numpy")
+@bare(error_model="numpy")
 def count(states, steps, old, new, weight, shares):
     """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
 
@@ -231,14 +231,14 @@ def count(states, steps, old, new, weight, shares):
                         after[t * LANES + n] = into(states, step, before, t, n)
 
 
-@njit(**BARE, error_model="numpy")
+@bare(error_model="numpy")
 def invert(chance):
     """P becomes 1 / P, and 0 where the reading is impossible under the kernel."""
     for n in range(len(chance)):
         chance[n] = 1.0 / chance[n] if chance[n] > 0.0 else 0.0
 
 
-@njit(**BARE)
+@bare()
 def normalise(predicted, inverse, held, belief):
     """h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
     n_states, n_kernels = belief.shape
@@ -251,7 +251,7 @@ def normalise(predicted, inverse, held, belief):
                 belief[s, b * LANES + n] = h
 
 
-@njit(**BARE)
+@bare()
 def visit(counts, held, first):
     """The present step in φ: φ_t(a_t, s; s) + h_t(s), where the pair (a_t, 0) has number `first`."""
     for b in range(len(held)):
@@ -260,7 +260,7 @@ def visit(counts, held, first):
                 counts[b, first + s, n] += held[b, n]
 
 
-@njit(**BARE)
+@bare()
 def expect(shares, expected):
     """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again.
 
@@ -280,7 +280,7 @@ def expect(shares, expected):
                 share[n] = 0.0
 
 
-@njit(**BARE)
+@bare()
 def fold(log_weight, product, scale):
     """Move the running products into the log weights, of which the largest becomes 0."""
     largest = -np.inf
@@ -296,7 +296,7 @@ def fold(log_weight, product, scale):
         scale[n] = np.exp(log_weight[n])
 
 
-@njit(**BARE)
+@bare()
 def possible(product, chance):
     """Whether some kernel that still has weight gives the reading a chance."""
     found = False
@@ -305,7 +305,7 @@ def possible(product, chance):
     return found
 
 
-@njit(**BARE)
+@bare()
 def reweigh(log_weight, product, scale, chance):
     """f_{t+1}(θ) ∝ P f_t(θ); a kernel that gave the reading no chance never comes back."""
     small = False
@@ -317,7 +317,7 @@ def reweigh(log_weight, product, scale, chance):
         product[n] *= chance[n]
 
 
-@njit(**BARE, error_model="numpy")
+@bare(error_model="numpy")
 def linear_weights(product, scale, weight):
     """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f².
 
@@ -343,7 +343,7 @@ def linear_weights(product, scale, weight):
     return 1.0 / ((a + b) + (c + d))
 
 
-@njit(**BARE)
+@bare()
 def begin(filters, initial, likelihood):
     """h_1 and f_1 from h and the first reading; False, and nothing changed, where it is impossible.
 
@@ -364,7 +364,7 @@ def begin(filters, initial, likelihood):
     return True
 
 
-@njit(**BARE)
+@bare()
 def update(filters, action, reading):
     """f, h, φ and ñ at t + 1 from a_t and o_{t+1}; False, and nothing changed, where it is impossible."""
     states = filters.states
@@ -386,7 +386,7 @@ def update(filters, action, reading):
     return True
 
 
-@njit(**BARE)
+@bare()
 def update_many(filters, actions, readings):
     """`update` for each step in turn; how many were taken, fewer than all before an impossible reading."""
     for i in range(len(actions)):

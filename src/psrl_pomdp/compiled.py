@@ -10,6 +10,10 @@ A function that returns arrays is called either from Python or from compiled fun
 copies that were kept by different processes may go by one name, and then the wrong one of them is asked for
 what it takes to make an array for Python, which crashes.
 
+Nor may two processes keep different code under one name. Numba numbers the files of a function as they come,
+and two processes that compile it for different arguments at one time take the same number: then code for
+three states may be found where code for two is asked for, and runs. So every file has a random name.
+
 Nor may the compiler choose how numbers are rounded, by `fastmath` that reorders sums or fuses products with
 them. It chooses by what is around a function where it is called, and which of several copies of it runs
 depends on what a process has compiled and what it has found on disk: the same study would come out otherwise
@@ -18,18 +22,44 @@ in the last digit. Where fusing is worth it, `fma` says so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from numba import types
+from numba import njit, types
+from numba.core.caching import IndexDataCacheFile
 from numba.core.cpu import CPUTargetOptions
 from numba.extending import intrinsic
 
-KEPT: dict[str, Any] = {"cache": True, "nogil": True}
-# For functions that make no arrays. Not to count references to those they are given saves up to a quarter of
-# a step; the option is numba's own affair, and a numba without it only costs that.
-BARE: dict[str, Any] = KEPT | ({"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {})
+# Not to count references to arrays that a function is given saves up to a quarter of a step; the option is
+# numba's own affair, and a numba without it only costs that.
+UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
+
+
+class OwnNames(IndexDataCacheFile):
+    """The files of a function's kept code, none of which two processes can name alike."""
+
+    def _data_name(self, _: int) -> str:
+        return str(super()._data_name(uuid4().int))
+
+
+def kept(**options: Any) -> Callable[[Any], Any]:
+    """Compiled, and kept on disk."""
+
+    def decorate(function: Any) -> Any:
+        compiled = njit(cache=True, nogil=True, **options)(function)
+        if hasattr(compiled, "_cache"):  # numba may have been told not to compile
+            compiled._cache._cache_file.__class__ = OwnNames
+        return compiled
+
+    return decorate
+
+
+def bare(**options: Any) -> Callable[[Any], Any]:
+    """The same, for a function that makes no arrays."""
+    return kept(**UNCOUNTED, **options)
 
 
 @intrinsic

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from .arrays import Array
 from .belief import update
-from .compiled import BARE, KEPT
+from .compiled import bare, kept
 from .planning.nodes import best_vector
 from .posterior.ensemble import follow, reach, refresh_due
 
@@ -63,7 +62,7 @@ class World(NamedTuple):
     after: Array  # [S]: scratch
 
 
-@njit(**BARE)
+@bare()
 def choose(policy, belief):
     """a_t = π_k(h_t(·; θ_k)); `belief[S, 1]`."""
     if policy.node[0] >= 0:
@@ -71,7 +70,7 @@ def choose(policy, belief):
     return policy.actions[best_vector(policy.vectors, belief[:, 0])]
 
 
-@njit(**BARE)
+@bare()
 def value(vectors, belief):
     """min α_n·b."""
     n = best_vector(vectors, belief)
@@ -81,7 +80,7 @@ def value(vectors, belief):
     return total
 
 
-@njit(**BARE)
+@bare()
 def take_in(policy, used, episode, expected, likelihood, action, reading):
     """h_{t+1}(·; θ_k), m̃_{t+1}, and why the episode is over, if it is: in `episode.clock[3]`."""
     clock, pseudo = episode.clock, episode.pseudo
@@ -104,7 +103,7 @@ def take_in(policy, used, episode, expected, likelihood, action, reading):
     clock[3] = over
 
 
-@njit(**BARE)
+@bare()
 def raise_counts(pseudo, expected, t):
     """m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉), with what rounding adds to a whole number taken off first."""
     for a in range(pseudo.shape[0]):
@@ -115,7 +114,7 @@ def raise_counts(pseudo, expected, t):
                 pseudo[a, s] = max(pseudo[a, s], min(ceiling, t))
 
 
-@njit(**BARE)
+@bare()
 def doubled(pseudo, pseudo_start):
     """Whether m̃_t(s, a) > 2 m̃_{t_k}(s, a) for some (s, a)."""
     found = False
@@ -125,7 +124,7 @@ def doubled(pseudo, pseudo_start):
     return found
 
 
-@njit(**BARE)
+@bare()
 def drawn(probabilities, uniform):
     """The outcome that a number between 0 and 1 picks."""
     passed = 0.0
@@ -139,7 +138,7 @@ def drawn(probabilities, uniform):
     return last
 
 
-@njit(**BARE, error_model="numpy")
+@bare(error_model="numpy")
 def answer(world, action, used, uniforms):
     """What the world does after an action: the cost, the next state and reading, h(·; θ*), and the sums."""
     transition, belief, sums = world.transition[action], world.belief, world.sums
@@ -168,7 +167,7 @@ def answer(world, action, used, uniforms):
         belief[s] = world.after[s] / total
 
 
-@njit(**BARE)
+@bare()
 def filtered(transition, sensor, belief, reading, after):
     """b M[a, o]: P(o | b, a) τ(b, a, o)."""
     for t in range(len(after)):
@@ -178,7 +177,7 @@ def filtered(transition, sensor, belief, reading, after):
         after[t] = mass * sensor[t, reading]
 
 
-@njit(**BARE)
+@bare()
 def expected_value(vectors, transition, sensor, belief, after):
     """E[v(b′)] = Σ_o min_n α_n·(b M[a, o])."""
     total = 0.0
@@ -188,7 +187,7 @@ def expected_value(vectors, transition, sensor, belief, after):
     return total
 
 
-@njit(**BARE)
+@bare()
 def play(
     world, uniforms, filters, possible, least_size, used, policy, episode, flags, actions, readings, begin
 ):
@@ -227,7 +226,7 @@ def play(
     return done, STEPS_DONE
 
 
-@njit(**KEPT)
+@kept()
 def controlled(transition, sensor, cost, vectors, belief, actions, readings, ends, out):
     """Σ_t [c(b_t, a_t) + E v(b_{t+1}) − v(b_t)] + v(b_1) − v(b_{t+1}) up to each of `ends`; v(b) = min α·b.
 

@@ -20,10 +20,9 @@ from math import comb
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from ..arrays import Array
-from ..compiled import KEPT
+from ..compiled import kept
 from ..errors import InvalidModelError
 from ..model import POMDP, Units
 from ..planning import optimal_gain
@@ -130,7 +129,7 @@ def grid(n_states: int, divisions: int) -> tuple[Index, Index]:
     return points, place
 
 
-@njit(**KEPT)
+@kept()
 def nearest(beliefs: Array, divisions: int) -> Index:
     """[n, S]: whole numbers that sum to `divisions`, nearest to `beliefs[n, S]` times that many.
 

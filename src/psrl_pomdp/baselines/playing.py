@@ -19,14 +19,13 @@ from typing import Any, ClassVar, Self
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from .. import episodes as steps
 from ..agent import Effort
 from ..arrays import Array
 from ..belief import first_likelihood, likelihoods
 from ..checks import PlanLike
-from ..compiled import KEPT
+from ..compiled import kept
 from ..errors import InvalidModelError, ParseError
 from ..files.archives import pack, unpack
 from ..files.array_files import read_json, write_json
@@ -59,7 +58,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 _EFFORT = ("floor", "ceiling", "max_work", "max_points", "time_limit")
 
 
-@njit(**KEPT)
+@kept()
 def replay(used: Used, likelihood: Array, actions: Codes, readings: Codes) -> None:
     """The belief after all of these actions and the readings that followed them."""
     for i in range(len(actions)):

@@ -22,10 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from ..arrays import Array
-from ..compiled import KEPT
+from ..compiled import kept
 from ..episodes import drawn
 
 Index = npt.NDArray[np.int64]
@@ -65,7 +64,7 @@ def empty_tree(n_simulations: int, depth: int, n_actions: int, n_observations: i
     )
 
 
-@njit(**KEPT)
+@kept()
 def search(worlds, tree, uniforms, discount, exploration):
     """One simulation for each of `uniforms[n, depth + 1, 3]`; the answers are at the root of the tree."""
     tree.visits[:] = 0
@@ -77,7 +76,7 @@ def search(worlds, tree, uniforms, discount, exploration):
         back_up(tree, length, discount)
 
 
-@njit(**KEPT)
+@kept()
 def descend(worlds, tree, size, uniforms, exploration):
     """One simulation; the new size of the tree, and how many of its steps were taken in the tree.
 
@@ -106,7 +105,7 @@ def descend(worlds, tree, size, uniforms, exploration):
     return size, length
 
 
-@njit(**KEPT)
+@kept()
 def promising(visits, value, exploration, uniform):
     """The action with the least V − c √(log N / n), untried ones first; equals are met in a random order."""
     n_actions = len(visits)
@@ -123,7 +122,7 @@ def promising(visits, value, exploration, uniform):
     return best
 
 
-@njit(**KEPT)
+@kept()
 def back_up(tree, length, discount):
     """V(h, a) takes in the discounted cost that followed, for the first `length` histories on the way."""
     total = 0.0

@@ -6,9 +6,7 @@ y B = h the duals y. `inverse[r, k]` has states outer, as points do: it is the t
 
 from __future__ import annotations
 
-from numba import njit
-
-from ..compiled import BARE, fma
+from ..compiled import bare, fma
 from .lu import factorise, solve, solve_transposed
 
 BAD, INFEASIBLE, GOOD = 0, 1, 2  # what a basis is for a belief
@@ -16,13 +14,13 @@ ALIKE = 1e-13  # weights that differ by less
 _PIVOT = 1e-9
 
 
-@njit(**BARE)
+@bare()
 def copy(source, target, m):
     for k in range(m):
         target[k] = source[k]
 
 
-@njit(**BARE)
+@bare()
 def _miss(columns, basis, rows, m, tau, x, residual):
     """residual = τ − B x; the largest of it."""
     for r in range(m):
@@ -36,7 +34,7 @@ def _miss(columns, basis, rows, m, tau, x, residual):
     return worst
 
 
-@njit(**BARE)
+@bare()
 def weighed(columns, basis, rows, m, tau, table, order, x, residual, step):
     """x = B⁻¹ τ with a step of refinement: `GOOD`, or `BAD` where singular or inexact, or `INFEASIBLE`."""
     if not factorise(columns, basis, rows, m, table, order, residual):
@@ -55,7 +53,7 @@ def weighed(columns, basis, rows, m, tau, table, order, x, residual, step):
     return feasible
 
 
-@njit(**BARE)
+@bare()
 def from_vertices(rows, m, tau, h, basis, inverse, x, dual):
     for k in range(m):
         basis[k] = rows[k]
@@ -66,7 +64,7 @@ def from_vertices(rows, m, tau, h, basis, inverse, x, dual):
         inverse[k, k] = 1.0
 
 
-@njit(**BARE)
+@bare()
 def leaving(x, column, m):
     """The row to leave, or -1, and the step; of rows that limit it alike, the one with the largest pivot.
 
@@ -83,7 +81,7 @@ def leaving(x, column, m):
     return leave, max(x[leave], 0.0) / largest if leave >= 0 else 0.0
 
 
-@njit(**BARE)
+@bare()
 def by_inverse(inverse, m, right, out):
     """out = B⁻¹ right."""
     for k in range(m):
@@ -95,7 +93,7 @@ def by_inverse(inverse, m, right, out):
                 out[k] = fma(factor, inverse[r, k], out[k])
 
 
-@njit(**BARE)
+@bare()
 def pivot(columns, h, rows, m, enter, inverse, x, basis, dual, column, entering):
     """Bring `enter` into the basis; False where no row limits it."""
     price = h[enter]
@@ -110,7 +108,7 @@ def pivot(columns, h, rows, m, enter, inverse, x, basis, dual, column, entering)
     return True
 
 
-@njit(**BARE)
+@bare()
 def exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column):
     """`enter` in place of row `leave` of the basis, where column = B⁻¹ g_enter."""
     scale = 1.0 / column[leave]
@@ -127,7 +125,7 @@ def exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column):
     basis[leave] = enter
 
 
-@njit(**BARE)
+@bare()
 def most_negative(x, m):
     """The row to leave in the dual simplex, or -1."""
     leave = -1
@@ -137,7 +135,7 @@ def most_negative(x, m):
     return leave
 
 
-@njit(**BARE)
+@bare()
 def polish(columns, rows, m, tau, inverse, x, basis, residual):
     """Two steps of iterative refinement of x; whether it is exact and feasible enough."""
     worst = 0.0
@@ -154,7 +152,7 @@ def polish(columns, rows, m, tau, inverse, x, basis, residual):
     return worst <= 1e-11 and least >= -1e-11
 
 
-@njit(**BARE)
+@bare()
 def duals(h, basis, m, table, order, dual, line, step):
     for k in range(m):
         step[k] = h[basis[k]]

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from scipy.sparse import csr_array
 
 from ..arrays import Array
-from ..compiled import KEPT
+from ..compiled import kept
 from .dynamics import Dynamics
 
 Index = npt.NDArray[np.int64]
@@ -52,7 +51,7 @@ class Chain:
         return csr_array(entries(self.dynamics.joint, self.actions, self.successors), shape=(n, n))
 
 
-@njit(**KEPT)
+@kept()
 def entries(joint, actions, successors):
     """The entries of T by rows: data, indices, indptr."""
     n_observations, n_states = joint.shape[1:3]
@@ -79,7 +78,7 @@ def entries(joint, actions, successors):
     return data, indices, indptr
 
 
-@njit(**KEPT)
+@kept()
 def apply(factors, actions, successors, h, after):
     """T h, for h and what comes of it by node and state."""
     n_states = h.shape[1]
@@ -100,7 +99,7 @@ def apply(factors, actions, successors, h, after):
             after[node, s] = total
 
 
-@njit(**KEPT)
+@kept()
 def apply_transposed(factors, actions, successors, mass, after):
     """after + mass T."""
     n_states = mass.shape[1]
@@ -115,7 +114,7 @@ def apply_transposed(factors, actions, successors, mass, after):
                         after[onward, t] += factors.sensor[a, o, t] * moved[t]
 
 
-@njit(**KEPT)
+@kept()
 def move(factors, a, belief, moved):
     """Σ_s b(s) θ(· | s, a) in `moved`; their sum."""
     n_states, total = len(belief), 0.0
@@ -130,7 +129,7 @@ def move(factors, a, belief, moved):
     return total
 
 
-@njit(**KEPT)
+@kept()
 def stationary(factors, actions, successors, mass, damping, tolerance, most):
     """mass[n, s] toward the long-run shares of the pairs; how many sweeps it took."""
     after = np.empty(mass.shape)
@@ -148,7 +147,7 @@ def stationary(factors, actions, successors, mass, damping, tolerance, most):
     return most
 
 
-@njit(**KEPT)
+@kept()
 def relax(factors, actions, successors, cost, h, damping, tolerance, most):
     """Damped sweeps of h ← c + T h − gain; the least and the largest of c + T h − h, and sweeps done."""
     n_states = h.shape[1]

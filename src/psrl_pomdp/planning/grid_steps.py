@@ -14,16 +14,15 @@ Arrays of the grid, for n points of which the first S are the vertices:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ..compiled import BARE, KEPT
+from ..compiled import bare, kept
 from .interpolation import TO_THE_END, interpolate, repaired_value
 from .pricing import LIST, scratch
 
 _NEVER = 1e-300  # readings less likely than this are left out
 
 
-@njit(**BARE)
+@bare()
 def next_beliefs(joint, belief, action, chances, beliefs):
     """P(o | b, a) and τ(b, a, o) for every reading."""
     n_observations, n_states = beliefs.shape
@@ -44,7 +43,7 @@ def next_beliefs(joint, belief, action, chances, beliefs):
             chances[o] = 0.0
 
 
-@njit(**BARE)
+@bare()
 def drawn(chances, uniform):
     """The reading that a uniform number picks."""
     o, passed = 0, chances[0]
@@ -56,7 +55,7 @@ def drawn(chances, uniform):
     return o
 
 
-@njit(**KEPT)
+@kept()
 def geometry(joint, state_cost, points, first, n, reach, tau, cost):
     """What follows from each of the points first..n-1 under each action."""
     n_actions, n_states = state_cost.shape
@@ -71,7 +70,7 @@ def geometry(joint, state_cost, points, first, n, reach, tau, cost):
             next_beliefs(joint, belief, a, reach[i, a], tau[i, a])
 
 
-@njit(**BARE)
+@bare()
 def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
     """The plainest interpolation for every action at point i, and what each action is worth by it."""
     n_actions, n_observations, n_states = tau.shape[1:]
@@ -84,7 +83,7 @@ def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
                 values[a] += reach[i, a, o] * weights[i, a, o, s] * h[s]
 
 
-@njit(**KEPT)
+@kept()
 def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
     """The plainest interpolation at the points first..n-1."""
     values = np.empty(cost.shape[1])
@@ -92,7 +91,7 @@ def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
         _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
 
 
-@njit(**BARE)
+@bare()
 def _list_columns(a, o, basis, weights, own, seen, short):
     """List the points that make up what follows from the points `own` that make up a belief.
 
@@ -111,7 +110,7 @@ def _list_columns(a, o, basis, weights, own, seen, short):
     short[LIST] = count
 
 
-@njit(**BARE)
+@bare()
 def _raise_by_list(i, a, own, value, best, arrays, seen, room):
     """Interpolate what follows action a at point i between the points near by; the action's value, and work.
 
@@ -136,7 +135,7 @@ def _raise_by_list(i, a, own, value, best, arrays, seen, room):
     return value, work
 
 
-@njit(**KEPT)
+@kept()
 def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known, own, face):
     """Interpolations for the points first..last-1: by the vertices, and better ones for actions that may win.
 
@@ -180,7 +179,7 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
     return work
 
 
-@njit(**KEPT)
+@kept()
 def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, effort, face):
     """Interpolations anew, with that effort, for the chosen points and actions within `margin` of the best.
 
@@ -214,7 +213,7 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, e
     return raised, work
 
 
-@njit(**KEPT)
+@kept()
 def interpolated(points, h, n, beliefs, face):
     """h̃ at these beliefs, and the work."""
     n_states = len(points)
@@ -228,7 +227,7 @@ def interpolated(points, h, n, beliefs, face):
     return values, work
 
 
-@njit(**BARE)
+@bare()
 def _action_value(i, a, reach, basis, weights, cost, h):
     value = cost[i, a]
     n_observations, n_states = weights.shape[2:]
@@ -242,7 +241,7 @@ def _action_value(i, a, reach, basis, weights, cost, h):
     return value
 
 
-@njit(**BARE)
+@bare()
 def bellman(n, reach, basis, weights, cost, h, q, best, policy):
     """q and its minimum over actions; the least and the largest of best − h."""
     low, high = 1e300, -1e300
@@ -258,7 +257,7 @@ def bellman(n, reach, basis, weights, cost, h, q, best, policy):
     return low, high
 
 
-@njit(**KEPT)
+@kept()
 def damped_sweeps(n, reach, basis, weights, cost, h, policy, gain, damping, count):
     """h toward the relative values of the policy; damped, because beliefs may be periodic."""
     new = np.empty(n)
@@ -271,7 +270,7 @@ def damped_sweeps(n, reach, basis, weights, cost, h, policy, gain, damping, coun
             h[i] = new[i] - new[0]
 
 
-@njit(**KEPT)
+@kept()
 def settle(n, reach, basis, weights, policy, mass, damping, tolerance, most):
     """mass toward the long-run shares of the points under the policy; how many sweeps it took."""
     n_observations, n_states = weights.shape[2:]
@@ -298,7 +297,7 @@ def settle(n, reach, basis, weights, policy, mass, damping, tolerance, most):
     return most
 
 
-@njit(**KEPT)
+@kept()
 def certified_residual(points, n, reach, tau, basis, weights, cost, h):
     """min over points and actions of [c + Σ P h̃ − h] with repaired interpolation: a lower bound on J."""
     n_actions, n_observations, n_states = tau.shape[1:]
@@ -316,7 +315,7 @@ def certified_residual(points, n, reach, tau, basis, weights, cost, h):
     return lowest
 
 
-@njit(**KEPT)
+@kept()
 def lookahead(
     joint, state_cost, grid, n, belief, own_basis, own_weights, chances, beliefs, bases, seen, room
 ):
@@ -362,7 +361,7 @@ def lookahead(
     return best, action, work
 
 
-@njit(**KEPT)
+@kept()
 def residuals(joint, state_cost, grid, n, candidates, whence, here, gain, face):
     """How much a point at each candidate belief would lift h there: [T h̃ − gain − h̃](b).
 
@@ -387,7 +386,7 @@ def residuals(joint, state_cost, grid, n, candidates, whence, here, gain, face):
     return out, bases, work
 
 
-@njit(**KEPT)
+@kept()
 def wander(joint, state_cost, grid, n, belief, uniforms, gain, face):
     """Beliefs along a trajectory of the policy that is greedy for h̃, what a point would lift there, h̃ there,
     the points that make up each belief, the bases found, where it ended, and the work."""

@@ -21,9 +21,8 @@ simplex between the points of a short list makes it feasible in a few pivots.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ..compiled import BARE
+from ..compiled import bare
 from .bases import (
     BAD,
     GOOD,
@@ -51,7 +50,7 @@ _MOST_DUAL_PIVOTS = 4  # times m
 _DUAL_PIVOT, _LARGEST_STEP = 1e-8, 1e3  # the least pivot, and the largest weight, that leave a basis intact
 
 
-@njit(**BARE)
+@bare()
 def _worth_inside(points, h, n, n_states, rows, m, worth):
     """h for the points inside the face of τ; those with mass outside its states are worth next to nothing."""
     for i in range(n):
@@ -68,7 +67,7 @@ def _worth_inside(points, h, n, n_states, rows, m, worth):
         worth[i] = h[i] if worth[i] == 0.0 else _NOTHING
 
 
-@njit(**BARE)
+@bare()
 def _is_inside(column, rows, m):
     """Whether a point has no mass outside the face."""
     outside, k = 0.0, 0
@@ -80,7 +79,7 @@ def _is_inside(column, rows, m):
     return outside == 0.0
 
 
-@njit(**BARE)
+@bare()
 def _inside(columns, rows, m, short):
     """Leave in the list only points inside the face; how many."""
     length = 0
@@ -91,7 +90,7 @@ def _inside(columns, rows, m, short):
     return length
 
 
-@njit(**BARE)
+@bare()
 def _kept_inside(columns, rows, m, basis):
     """Bring points inside the face to the front of a basis; whether there are enough of them."""
     count = 0
@@ -102,7 +101,7 @@ def _kept_inside(columns, rows, m, basis):
     return count == m
 
 
-@njit(**BARE)
+@bare()
 def _made_feasible(h, rows, m, basis, state, room):
     """Dual simplex between the points of the list and the vertices: how many pivots, or -1 if in vain.
 
@@ -130,7 +129,7 @@ def _made_feasible(h, rows, m, basis, state, room):
     return -1
 
 
-@njit(**BARE)
+@bare()
 def _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room):
     """Pivot to the best basis: from the present one where it is `GOOD`, or `INFEASIBLE` and made feasible,
     and else from the vertices; False where rounding has ruined it."""
@@ -176,7 +175,7 @@ def _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room):
     return False
 
 
-@njit(**BARE)
+@bare()
 def _face(tau, rows, whole, face):
     """The states that τ has more mass on than `face`, in `rows`: how many; and all states, in `whole`."""
     m = 0
@@ -188,7 +187,7 @@ def _face(tau, rows, whole, face):
     return m
 
 
-@njit(**BARE)
+@bare()
 def _left_to_vertices(tau, h, rows, m, basis, weights):
     """The coordinates of τ outside the face as weights behind those of the basis, and their value.
 
@@ -210,7 +209,7 @@ def _left_to_vertices(tau, h, rows, m, basis, weights):
     return value
 
 
-@njit(**BARE)
+@bare()
 def interpolate(points, h, n, tau, basis, weights, room, effort):
     """h̃(τ), with its basis and weights in place; returns the value and the work that it took.
 
@@ -261,7 +260,7 @@ def interpolate(points, h, n, tau, basis, weights, room, effort):
     return value, state[2] + m * m
 
 
-@njit(**BARE)
+@bare()
 def repaired_value(points, h, tau, basis, weights, made, kept):
     """Σ γ_i h_i with γ trimmed so that Σ γ_i g_i ≤ τ, and the rest of τ on the vertices.
 

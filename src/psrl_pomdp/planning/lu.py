@@ -5,12 +5,10 @@ A library's routines would cost more to call than these to run.
 
 from __future__ import annotations
 
-from numba import njit
-
-from ..compiled import BARE
+from ..compiled import bare
 
 
-@njit(**BARE)
+@bare()
 def factorise(columns, basis, rows, m, table, order, line):
     """The basis as P L U, in place, with row exchanges in `order`; False where it is singular.
 
@@ -43,7 +41,7 @@ def factorise(columns, basis, rows, m, table, order, line):
     return True
 
 
-@njit(**BARE)
+@bare()
 def solve(table, order, m, right, out):
     """out = B⁻¹ right."""
     for r in range(m):
@@ -58,7 +56,7 @@ def solve(table, order, m, right, out):
         out[r] = total / table[r, r]
 
 
-@njit(**BARE)
+@bare()
 def solve_transposed(table, order, m, right, out, line):
     """out = B⁻ᵀ right; `line` is scratch."""
     for k in range(m):
@@ -74,7 +72,7 @@ def solve_transposed(table, order, m, right, out, line):
         out[order[k]] = line[k]
 
 
-@njit(**BARE)
+@bare()
 def invert(table, order, m, inverse, line):
     """The transpose of B⁻¹ in `inverse`; `line` is scratch."""
     for r in range(m):

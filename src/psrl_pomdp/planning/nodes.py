@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from ..arrays import Array
-from ..compiled import BARE, KEPT
+from ..compiled import bare, kept
 from .chains import move
 from .grid_steps import drawn, next_beliefs
 
 Index = npt.NDArray[np.int64]
 
 
-@njit(**KEPT)
+@kept()
 def distinct(actions, successors):
     """The first node of each kind, in the order in which they come, and the kind of every node."""
     n, n_observations = successors.shape
@@ -61,7 +60,7 @@ def merged(actions: Index, successors: Index, vectors: Array) -> tuple[Index, In
         actions, successors, vectors = actions[first], kind[successors[first]], vectors[first]
 
 
-@njit(**KEPT)
+@kept()
 def reached(comes, actions, successors, start):
     """The nodes that the start can reach, the start first, and their successors by the new numbers."""
     n, n_observations = successors.shape
@@ -85,7 +84,7 @@ def reached(comes, actions, successors, start):
     return order[:count].copy(), onward
 
 
-@njit(**KEPT)
+@kept()
 def edge_flows(factors, actions, mass):
     """Average beliefs on the edges that are used, for long-run shares mass[n, s]: belief, flow, edge."""
     n_states, n_observations = mass.shape[1], factors.sensor.shape[1]
@@ -110,7 +109,7 @@ def edge_flows(factors, actions, mass):
     return beliefs[:count], flows[:count], edges[:count]
 
 
-@njit(**BARE)
+@bare()
 def best_vector(vectors, belief):
     """The n that attains min α_n·b, the first of equals."""
     best, least = 0, np.inf
@@ -123,7 +122,7 @@ def best_vector(vectors, belief):
     return best
 
 
-@njit(**KEPT)
+@kept()
 def trajectory(joint, actions, vectors, belief, uniforms):
     """Beliefs that are met by playing the action of the vector that attains min α·b."""
     n_observations, n_states = joint.shape[1:3]

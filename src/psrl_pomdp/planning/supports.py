@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ..compiled import KEPT
+from ..compiled import kept
 from .interpolation import repaired_value
 
 DUST = 1e-15  # weights below this are rounding
 
 
-@njit(**KEPT)
+@kept()
 def covers(points, basis, kept, s):
     """Whether a point that has weight has state s."""
     found = False
@@ -20,7 +19,7 @@ def covers(points, basis, kept, s):
     return found
 
 
-@njit(**KEPT)
+@kept()
 def supports(points, n, reach, tau, basis, weights, kept, rest):
     """Weights on the basis and on the vertices that make up each next belief, dust swept away.
 

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from ..arrays import Array
 from ..belief import linear_weights, update
-from ..compiled import BARE, KEPT
+from ..compiled import bare, kept
 
 _SURPRISE = 1e-20
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
@@ -42,7 +41,7 @@ class Possible(NamedTuple):
 NOTHING_POSSIBLE = Possible(np.zeros((0, 0, 0), bool), np.zeros(0, bool), np.zeros(0, bool))
 
 
-@njit(**BARE)
+@bare()
 def reach(possible, likelihood, action):
     """`possible.then`: states that can follow and can give the reading; whether there is one."""
     n_states = len(possible.now)
@@ -56,7 +55,7 @@ def reach(possible, likelihood, action):
     return some
 
 
-@njit(**BARE, error_model="numpy")
+@bare(error_model="numpy")
 def follow(used, likelihood, action):
     """The belief of the kernel in use, one step on; `chance` is 1 / P, or 0 for an impossible reading."""
     transition, belief, predicted = used.transition, used.belief, used.predicted
@@ -73,7 +72,7 @@ def follow(used, likelihood, action):
     used.chance[0] = inverse
 
 
-@njit(**BARE)
+@bare()
 def surprised(inverse):
     """Whether no kernel had expected the reading at all: weights alone cannot say so, they may stay equal."""
     least = np.inf
@@ -83,7 +82,7 @@ def surprised(inverse):
     return least > 1.0 / _SURPRISE
 
 
-@njit(**BARE)
+@bare()
 def refresh_due(filters, least_size):
     """Whether, after an update, fewer than `least_size` kernels count, or none had expected the reading.
 
@@ -93,7 +92,7 @@ def refresh_due(filters, least_size):
     return size < least_size or (least_size > 0.0 and surprised(filters.chance))
 
 
-@njit(**BARE)
+@bare()
 def advance(filters, used, possible, codes, begin, end, least_size):
     """Take the steps from `begin` on, up to `end` or to the first after which a refresh is due.
 
@@ -115,7 +114,7 @@ def advance(filters, used, possible, codes, begin, end, least_size):
     return end, DONE
 
 
-@njit(**KEPT)
+@kept()
 def filter_one(transition, likelihood, start, codes, n):
     """h_t `[S]` of any one kernel `[A, S, S′]`, over the whole history; zeros where it is impossible."""
     n_states, n_readings = len(start), likelihood.shape[1]

@@ -15,16 +15,15 @@ slowly are followed for as long as it takes.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ..compiled import KEPT
+from ..compiled import kept
 from .paths import SEGMENT, add_up, copy, filter_all, rescale, segment_again, smooth_back, tabulate
 
 _MERGED = 1e-12
 _SMALL = 1e-60
 
 
-@njit(**KEPT, error_model="numpy")
+@kept(error_model="numpy")
 def back(states, joint, codes, action_of, begin, end, alpha, onward, column, counts):
     """Visits from `end` down to `begin`, added to `counts[A, S·X·N]`; `onward[S·X·N]`, B, moves along."""
     n_states = len(states)
@@ -45,7 +44,7 @@ def back(states, joint, codes, action_of, begin, end, alpha, onward, column, cou
         visit(states, alpha[i], onward, n_kernels, counts[action_of[code]])
 
 
-@njit(**KEPT, error_model="numpy")
+@kept(error_model="numpy")
 def visit(states, alpha, onward, n_kernels, counted):
     """P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z added to `counted[S·X·N]`; B rescaled when small."""
     n_states = len(states)
@@ -65,7 +64,7 @@ def visit(states, alpha, onward, n_kernels, counted):
                 onward[k] *= shrink
 
 
-@njit(**KEPT)
+@kept()
 def identity(n_states, n_kernels):
     """B at the end: [S·X·N]."""
     onward = np.zeros(n_states * n_states * n_kernels)
@@ -75,7 +74,7 @@ def identity(n_states, n_kernels):
     return onward
 
 
-@njit(**KEPT)
+@kept()
 def merge(onward, n_states, beta):
     """b(s) = Σ_x B(s, x), the chance of all that follows, `beta[S·N]`."""
     n_kernels = len(beta) // n_states
@@ -86,7 +85,7 @@ def merge(onward, n_states, beta):
                 beta[s * n_kernels + n] += onward[(s * n_states + x) * n_kernels + n]
 
 
-@njit(**KEPT, error_model="numpy")
+@kept(error_model="numpy")
 def merged(alpha, onward, belief, beta, n_states):
     """Whether (s_i, present state) is as good as independent for every kernel; `beta` is `merge`'s."""
     n_kernels = len(beta) // n_states
@@ -103,7 +102,7 @@ def merged(alpha, onward, belief, beta, n_states):
     return worst <= _MERGED
 
 
-@njit(**KEPT)
+@kept()
 def visits(
     states,
     transition,
@@ -144,7 +143,7 @@ def visits(
     spread(older, belief, n_states, counts)
 
 
-@njit(**KEPT)
+@kept()
 def spread(older, belief, n_states, counts):
     """Add the visits of forgotten steps, Σ_s′ ξ(a, s, s′), independently of the present state."""
     n_kernels = len(belief) // n_states
