@@ -178,7 +178,8 @@ def install(extras: str) -> None:
     fast, output = uv(), ""
     if fast:
         say(f"Installing psrl-pomdp{extras} with uv ... (once)")
-        ok, output = quiet(fast, "pip", "install", "--python", program("python"), *what)
+        # Compiled, as pip does it: where Python may not write, every start would compile scipy again.
+        ok, output = quiet(fast, "pip", "install", "--compile-bytecode", "--python", program("python"), *what)
         if ok:
             return
     say(f"Installing psrl-pomdp{extras} with pip{', as uv could not' if fast else ''} ... (once)")

@@ -18,6 +18,7 @@ NO_ENSUREPIP = r"-m venv --clear (?!--without-pip)|-m ensurepip"
 NO_PIP_INSIDE = r"\.venv\S+ -m pip"
 NO_UV_TO_FETCH = r"install --only-binary=:all: uv$"
 UV_FAILS = r"uv\S* pip install"
+UV_INSTALLS = "uv pip install --compile-bytecode --python python"
 
 
 class Machine:
@@ -180,7 +181,7 @@ def test_a_changed_project_or_a_lost_program_installs_again(
         (go.ROOT / "pyproject.toml").write_text("[project]\ndependencies = []\n")
     machine.ran.clear()
     go.ready("")
-    assert machine.installs()[-1] == "uv pip install --python python -c constraints.txt -e ."
+    assert machine.installs()[-1] == f"{UV_INSTALLS} -c constraints.txt -e ."
     assert go.satisfied(THIS, "")
 
 
@@ -230,7 +231,7 @@ OUTER = "python3 -m pip --python python"  # this Python's pip, from outside of .
 @pytest.mark.parametrize(
     ("broken", "installs"),
     [
-        ([], [f"python -m pip {FETCH_UV}", f"uv pip install --python python {PROJECT}"]),
+        ([], [f"python -m pip {FETCH_UV}", f"{UV_INSTALLS} {PROJECT}"]),
         (
             [NO_UV_TO_FETCH],
             [f"python -m pip {FETCH_UV}", f"python -m pip install {PROJECT}"],
@@ -239,13 +240,13 @@ OUTER = "python3 -m pip --python python"  # this Python's pip, from outside of .
             [UV_FAILS],
             [
                 f"python -m pip {FETCH_UV}",
-                f"uv pip install --python python {PROJECT}",
+                f"{UV_INSTALLS} {PROJECT}",
                 f"python -m pip install {PROJECT}",
             ],
         ),
         (
             [NO_ENSUREPIP, NO_PIP_INSIDE],
-            [f"{OUTER} {FETCH_UV}", f"uv pip install --python python {PROJECT}"],
+            [f"{OUTER} {FETCH_UV}", f"{UV_INSTALLS} {PROJECT}"],
         ),
         (
             [NO_ENSUREPIP, NO_PIP_INSIDE, NO_UV_TO_FETCH],
@@ -269,7 +270,7 @@ def test_a_uv_on_the_path_is_used_without_pip(
     monkeypatch.setattr(go.shutil, "which", lambda name: "/opt/uv" if name == "uv" else None)
     machine.broken = ["-m pip"]
     assert go.main(["setup"]) == 0
-    assert machine.installs() == [f"uv pip install --python python {PROJECT}"]
+    assert machine.installs() == [f"{UV_INSTALLS} {PROJECT}"]
 
 
 def test_uv_is_given_the_index_that_pip_was_given(go: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
