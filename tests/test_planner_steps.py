@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,16 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from model_strategies import random_model
-from psrl_pomdp import POMDP, Setting, plan, problem
+from psrl_pomdp import POMDP, Setting, plan, problem, verify
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import grid_steps as steps
+from psrl_pomdp.planning import loop
 from psrl_pomdp.planning.bases import leaving
 from psrl_pomdp.planning.chains import Chain, apply_transposed
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import FACE, TO_THE_END, interpolate, repaired_value
-from psrl_pomdp.planning.loop import Bracket, close
-from psrl_pomdp.planning.lower import SNAP, Grid, distinct_beliefs, never
+from psrl_pomdp.planning.loop import _FORGOTTEN, Bracket, close
+from psrl_pomdp.planning.lower import SNAP, Grid, distinct_beliefs, never, snapped
 from psrl_pomdp.planning.nodes import trajectory
 from psrl_pomdp.planning.pricing import LIST, scratch
 from psrl_pomdp.planning.relative_values import by_factors, by_krylov
@@ -181,6 +184,21 @@ def test_a_start_near_by_loses_nothing_between_points_that_nearly_coincide() -> 
             assert value == pytest.approx(best, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", [3107, 10677, 13106, 20601, 22428, 33553])
+def test_a_ruined_basis_is_made_again_with_more_care(seed: int) -> None:
+    """Beliefs that are points themselves, among many that nearly coincide: the point alone will do."""
+    rng = np.random.default_rng(seed)
+    inner = snapped(np.asarray(rng.dirichlet(np.full(6, 0.5), size=200)), 1e-8)
+    twins = inner[:100] * (1 + 1e-6 * rng.standard_normal((100, 6)))
+    inner[100:] = twins / twins.sum(axis=1, keepdims=True)
+    points = np.ascontiguousarray(np.concatenate([np.eye(6), inner]).T)
+    n, h = points.shape[1], np.asarray(rng.random(points.shape[1]))
+    for k in rng.integers(200, size=12):
+        basis, weights, room = np.full(6, -1, np.int32), np.zeros(6), room_for(points, FACE)
+        value, _ = interpolate(points, h, n, inner[k], basis, weights, room, TO_THE_END)
+        assert value >= h[6 + k] - 1e-9
+
+
 def test_the_row_to_leave_has_a_pivot_that_is_not_rounding() -> None:
     """Weights of zero and of rounding limit a step alike; a pivot of rounding would ruin the basis."""
     x, column = np.array([0.0, 1e-16, 0.5]), np.array([1e-8, 0.5, 0.1])
@@ -316,6 +334,75 @@ def test_a_look_ahead_finds_a_better_controller() -> None:
     assert bracket.grid.bound < search.bound < min(once, before - 0.01 * gap)
 
 
+def test_looking_ahead_proves_and_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From early on, in a whole plan."""
+    looks: list[float] = []
+    improve_ahead = ControllerSearch.improve_ahead
+
+    def counted(search: ControllerSearch, *how: Any) -> None:
+        looks.append(search.bound)
+        improve_ahead(search, *how)
+        looks.append(search.bound)
+
+    monkeypatch.setattr(loop, "_AHEAD_FROM", 1e7)
+    monkeypatch.setattr(ControllerSearch, "improve_ahead", counted)
+    model = problem("railway")
+    plans = [plan(model, 1e-6, max_work=1e9) for _ in range(2)]
+    half = len(looks) // 2
+    assert looks[:half] == looks[half:]
+    assert any(after < before for before, after in zip(looks[::2], looks[1::2], strict=True))
+    for name in ("actions", "successors", "vectors"):
+        assert np.array_equal(*(getattr(found.controller, name) for found in plans))
+    assert verify(plans[0], model) == pytest.approx((plans[0].lower, plans[0].upper), abs=1e-9)
+
+
+def test_after_a_look_ahead_in_vain_the_next_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    bracket = Bracket(Dynamics.of(problem("railway")), 100)
+    bracket.round(1e-9)
+    gains = iter([0.04, 0.06])
+
+    def improve(search: ControllerSearch, *_: Any) -> None:
+        assert search.best is not None
+        search.best = replace(search.best, bound=search.bound - next(gains) * bracket.gap)
+
+    monkeypatch.setattr(ControllerSearch, "improve_ahead", improve)
+    for waits in (2.0, 1.0):
+        bracket._ahead_from = 0.0
+        bracket._look_ahead()
+        assert bracket._ahead_from == waits * bracket.work
+    bracket._ahead_from = 2.0 * bracket.work
+    bracket._look_ahead()  # it is not due: nothing is left in `gains` for another one
+
+
+class Chooser(Bracket):
+    """A bracket that only chooses between the ways to refine, with bounds and work that are given."""
+
+    lower, upper = 0.0, 1.0
+
+    def __init__(self) -> None:
+        self.rounds, self.grid = [], SimpleNamespace(work=1.0)  # type: ignore[assignment]
+        self._rates, self._way, self._before = [np.inf, np.inf], 0, (0.0, 0.0)
+
+    def after(self, gain: float, work: float) -> int:
+        """The way to refine after a round that raised the bound so much for that much work."""
+        self.lower, self.grid.work = self.lower + gain, self.grid.work + work
+        self.rounds.append(None)  # type: ignore[arg-type]
+        self._choose_way()
+        return self._way
+
+
+def test_the_way_to_refine_that_gains_more_for_its_work_is_taken() -> None:
+    chooser = Chooser()
+    assert chooser.after(0.1, 1.0) == 0  # the first points come before any refinement
+    assert chooser.after(0.09, 2.0) == 1  # a tenth of the gap for two units of four; now the other way
+    assert chooser.after(0.0405, 4.0) == 0  # a twentieth for four units of eight: less
+    assert chooser._rates[0] == pytest.approx(0.2 * (1 - _FORGOTTEN))
+    assert chooser._rates[1] == pytest.approx(0.1)
+    assert chooser.after(0.1, 8.0) == 1  # better still; but every so often it is the other's turn
+    assert chooser._rates[0] == pytest.approx(0.5 * (0.2 * (1 - _FORGOTTEN) + 0.1 / 0.7695 * 16 / 8))
+    assert chooser.after(0.0, 8.0) == 0
+
+
 def test_a_greedy_trajectory_looks_one_step_ahead() -> None:
     """Against HiGHS: h̃ at every belief, an action that attains min_a {c + Σ P h̃}, and what a point would lift
     there; then the filter."""
@@ -405,15 +492,18 @@ def test_repaired_values_lie_below_every_concave_function() -> None:
         room = np.empty(n_states), np.empty(n_states)
         good = repaired_value(points, h, tau, basis, weights, *room)
         assert good <= (planes @ tau).min() + 1e-12
-        spoiled = weights * rng.uniform(0.5, 1.5, n_states)
-        assert repaired_value(points, h, tau, basis, spoiled, *room) <= (planes @ tau).min() + 1e-12
+        for largest in (1.5, 1e17):
+            spoiled = (weights + 1e-3) * rng.uniform(0.5, largest, n_states)
+            assert repaired_value(points, h, tau, basis, spoiled, *room) <= (planes @ tau).min() + 1e-12
 
 
 # -- formulas by another route --------------------------------------------------------------------
 
 
-def test_the_repair_of_verify_lies_below_every_concave_function() -> None:
-    """With weights that make up too much: trimming must take value away with the weight."""
+@pytest.mark.parametrize("largest", [2.0, 1e17])
+def test_the_repair_of_verify_lies_below_every_concave_function(largest: float) -> None:
+    """With weights that make up too much: trimming must take value away with the weight, and leave no room
+    for more where what is subtracted is so large that nothing but rounding remains."""
     rng = np.random.default_rng(9)
     for _ in range(200):
         n_states = int(rng.integers(2, 6))
@@ -422,7 +512,7 @@ def test_the_repair_of_verify_lies_below_every_concave_function() -> None:
         h = (points @ planes.T).min(axis=1)
         tau = rng.dirichlet(np.ones(n_states), size=4)
         basis = rng.integers(len(points), size=(4, n_states)).astype(np.int32)
-        kept, rest = _repaired(points, tau, basis, rng.uniform(0.0, 2.0, (4, n_states)))
+        kept, rest = _repaired(points, tau, basis, rng.uniform(0.0, largest, (4, n_states)))
         value = _mean(kept, h[basis], rest, h)
         assert (value <= (tau @ planes.T).min(axis=1) + 1e-12).all()
 

@@ -401,3 +401,17 @@ def weights(filters: Filters) -> Array:
         logs = filters.log_weight + np.log(filters.product)
     linear = np.exp(logs - logs.max())
     return np.asarray(linear / linear.sum())
+
+
+@bare()
+def drawn(probabilities, uniform):
+    """The outcome that a number between 0 and 1 picks."""
+    passed = 0.0
+    last = 0
+    for k in range(len(probabilities)):
+        if probabilities[k] > 0.0:
+            passed += probabilities[k]
+            last = k
+            if uniform < passed:
+                return k
+    return last

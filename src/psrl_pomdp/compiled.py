@@ -12,7 +12,8 @@ what it takes to make an array for Python, which crashes.
 
 Nor may two processes keep different code under one name. Numba numbers the files of a function as they come,
 and two processes that compile it for different arguments at one time take the same number: then code for
-three states may be found where code for two is asked for, and runs. So every file has a random name.
+three states may be found where code for two is asked for, and runs. So every file has a random name. (In
+folders of numba's own, old files then stay until somebody empties them.)
 
 Nor may the compiler choose how numbers are rounded, by `fastmath` that reorders sums or fuses products with
 them. It chooses by what is around a function where it is called, and which of several copies of it runs

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Array
-from .belief import update
+from .belief import drawn, update
 from .compiled import bare, kept
 from .planning.nodes import best_vector
 from .posterior.ensemble import follow, reach, refresh_due
@@ -122,20 +122,6 @@ def doubled(pseudo, pseudo_start):
         for s in range(pseudo.shape[1]):
             found |= pseudo[a, s] > 2 * pseudo_start[a, s]
     return found
-
-
-@bare()
-def drawn(probabilities, uniform):
-    """The outcome that a number between 0 and 1 picks."""
-    passed = 0.0
-    last = 0
-    for k in range(len(probabilities)):
-        if probabilities[k] > 0.0:
-            passed += probabilities[k]
-            last = k
-            if uniform < passed:
-                return k
-    return last
 
 
 @bare(error_model="numpy")

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import episodes as steps
 from .arrays import Array
+from .belief import drawn
 from .errors import InvalidModelError, OutOfOrderError
 from .files import READABLE, load
 from .model import POMDP
@@ -92,10 +92,10 @@ class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
         if seed is not None:  # the stream of `simulate`
             self._np_random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         own, uniforms = self.model.setting, self.np_random.random(2)
-        self.state = int(steps.drawn(own.initial, uniforms[0]))
+        self.state = int(drawn(own.initial, uniforms[0]))
         if own.first_observation is None:
             return np.int64(own.n_observations), {"state": self.state}
-        reading = steps.drawn(own.first_observation[self.state], uniforms[1])
+        reading = drawn(own.first_observation[self.state], uniforms[1])
         return np.int64(reading), {"state": self.state}
 
     def step(self, action: Any) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
@@ -105,8 +105,8 @@ class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
         own, a = self.model.setting, action_number(self.model.setting, action)
         reward = float(self.rewards[a, self.state])
         uniforms = self.np_random.random(2)
-        self.state = int(steps.drawn(self.model.transition[a, self.state], uniforms[0]))
-        reading = steps.drawn(own.observation[a, self.state], uniforms[1])
+        self.state = int(drawn(self.model.transition[a, self.state], uniforms[0]))
+        reading = drawn(own.observation[a, self.state], uniforms[1])
         return np.int64(reading), reward, False, False, {"state": self.state}
 
 

@@ -18,6 +18,7 @@ from . import __version__
 from . import episodes as steps
 from .agent import PSRLAgent
 from .arrays import Array
+from .belief import drawn
 from .errors import InvalidModelError, ParseError
 from .files.archives import pack, unpack
 from .files.streams import stream_in, stream_out
@@ -295,10 +296,10 @@ def _world(model: POMDP, chance: np.random.Generator) -> tuple[steps.World, int 
     """The world at t = 1, and o_1."""
     own = model.setting
     uniforms = chance.random(2)
-    state = int(steps.drawn(own.initial, uniforms[0]))
+    state = int(drawn(own.initial, uniforms[0]))
     reading = None
     if own.first_observation is not None:
-        reading = int(steps.drawn(own.first_observation[state], uniforms[1]))
+        reading = int(drawn(own.first_observation[state], uniforms[1]))
     world = steps.World(
         model.transition,
         own.observation,

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Array
+from ..belief import drawn
 from ..compiled import kept
-from ..episodes import drawn
 
 Index = npt.NDArray[np.int64]
 

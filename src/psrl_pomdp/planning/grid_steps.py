@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..belief import drawn
 from ..compiled import bare, kept
 from .interpolation import TO_THE_END, interpolate, repaired_value
 from .pricing import LIST, scratch
@@ -41,18 +42,6 @@ def next_beliefs(joint, belief, action, chances, beliefs):
                 after[t] /= total
         else:
             chances[o] = 0.0
-
-
-@bare()
-def drawn(chances, uniform):
-    """The reading that a uniform number picks."""
-    o, passed = 0, chances[0]
-    while uniform > passed and o < len(chances) - 1:
-        o += 1
-        passed += chances[o]
-    while chances[o] <= 0.0:
-        o -= 1
-    return o
 
 
 @kept()

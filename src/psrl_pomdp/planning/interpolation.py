@@ -44,7 +44,7 @@ FACE = 1e-10  # coordinates of τ below this are always left to the vertices
 _NOTHING = -1e300
 TO_THE_END = np.inf
 BY_THE_WAY = 8.0  # effort of a program that will be taken up again soon
-_REFACTOR = 30  # pivots between fresh inverses
+_REFACTOR, _CAREFULLY = 30, 3  # pivots between fresh inverses, and where rounding has ruined one
 _MOST_PIVOTS = 400
 _MOST_DUAL_PIVOTS = 4  # times m
 _DUAL_PIVOT, _LARGEST_STEP = 1e-8, 1e3  # the least pivot, and the largest weight, that leave a basis intact
@@ -130,9 +130,10 @@ def _made_feasible(h, rows, m, basis, state, room):
 
 
 @bare()
-def _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room):
+def _pivots(points, h, worth, n, tau, basis, rows, m, good, every, state, room):
     """Pivot to the best basis: from the present one where it is `GOOD`, or `INFEASIBLE` and made feasible,
-    and else from the vertices; False where rounding has ruined it."""
+    and else from the vertices, with a fresh inverse after `every` few pivots; False where rounding has ruined
+    it."""
     columns, table, inverse, lines, numbers = room.columns, room.table, room.inverse, room.lines, room.numbers
     x, dual, line, step = lines[0], lines[1], lines[2], lines[3]
     order, last = numbers[0], numbers[3]
@@ -160,7 +161,7 @@ def _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room):
             break
         state[2] += m * m
         since += 1
-        if since % _REFACTOR == 0:
+        if since % every == 0:
             if weighed(columns, basis, rows, m, tau, table, order, x, line, step) != GOOD:
                 copy(last, basis, m)
                 return False
@@ -246,10 +247,12 @@ def interpolate(points, h, n, tau, basis, weights, room, effort):
         gather(room.columns, h, rows, m, room.short, length, room.listed)
         state[0] = length
     room.short[LIST] = 0
-    sound = _pivots(points, h, worth, n, tau, basis, rows, m, good, state, room)
-    if not sound and good == INFEASIBLE:  # once more, from the vertices
-        state[0] = 0.0
-        sound = _pivots(points, h, worth, n, tau, basis, rows, m, BAD, state, room)
+    sound, every = False, _REFACTOR
+    for _ in range(2):
+        sound = _pivots(points, h, worth, n, tau, basis, rows, m, good, every, state, room)
+        if sound:
+            break
+        good, every, state[0] = BAD, _CAREFULLY, 0.0  # once more, from the vertices
     if not sound and weighed(room.columns, basis, rows, m, tau, table, order, x, line, step) != GOOD:
         from_vertices(rows, m, tau, h, basis, room.inverse, x, lines[1])
     value = 0.0
@@ -261,6 +264,17 @@ def interpolate(points, h, n, tau, basis, weights, room, effort):
 
 
 @bare()
+def _mixture(points, basis, weights, made):
+    """made = Σ γ_i g_i."""
+    for s in range(len(made)):
+        made[s] = 0.0
+    for k in range(len(made)):
+        if weights[k] > 0.0:
+            for s in range(len(made)):
+                made[s] += weights[k] * points[s, basis[k]]
+
+
+@bare()
 def repaired_value(points, h, tau, basis, weights, made, kept):
     """Σ γ_i h_i with γ trimmed so that Σ γ_i g_i ≤ τ, and the rest of τ on the vertices.
 
@@ -268,13 +282,10 @@ def repaired_value(points, h, tau, basis, weights, made, kept):
     `made` and `kept` are scratch.
     """
     n_states = len(tau)
-    for s in range(n_states):
-        made[s] = 0.0
     for k in range(n_states):
         kept[k] = weights[k]
-        if kept[k] > 0.0:
-            for s in range(n_states):
-                made[s] += kept[k] * points[s, basis[k]]
+    _mixture(points, basis, kept, made)
+    trimmed = False
     for s in range(n_states):
         for _ in range(n_states):
             excess = made[s] - tau[s]
@@ -291,6 +302,9 @@ def repaired_value(points, h, tau, basis, weights, made, kept):
             kept[most] -= cut
             for t in range(n_states):
                 made[t] -= cut * points[t, basis[most]]
+            trimmed = True
+    if trimmed:  # anew: what is left after subtracting may be nothing but rounding
+        _mixture(points, basis, kept, made)
     value = 0.0
     for k in range(n_states):
         if kept[k] > 0.0:
@@ -299,6 +313,6 @@ def repaired_value(points, h, tau, basis, weights, made, kept):
         rest = tau[s] - made[s]
         if rest > 0.0:
             value += rest * h[s]
-        elif rest < -1e-15:
-            return -1e300  # not repaired: no bound can rest on this
+        elif not rest >= -1e-15:
+            return -1e300  # not repaired, or no number: no bound can rest on this
     return value

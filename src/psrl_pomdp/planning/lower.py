@@ -503,8 +503,8 @@ class Grid:
 
 
 def belief_numbers(beliefs: Array) -> Index:
-    """A number for each belief, the same for those that are alike to seven digits; different ones agree in it
-    by a chance of 2⁻⁶⁴."""
+    """A number for each belief, the same for those that are alike to seven digits; that it is the same for
+    different ones is next to impossible."""
     digits = np.round(beliefs * 1e7).astype(np.int64)
     odd = 2 * np.random.default_rng(0).integers(1 << 62, size=beliefs.shape[1]) + 1
     return np.asarray(digits @ odd)

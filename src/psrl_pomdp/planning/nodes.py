@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Array
+from ..belief import drawn
 from ..compiled import bare, kept
 from .chains import move
-from .grid_steps import drawn, next_beliefs
+from .grid_steps import next_beliefs
 
 Index = npt.NDArray[np.int64]
 

@@ -33,8 +33,8 @@ class Room(NamedTuple):
     short: npt.NDArray[np.int64]  # [LIST + 1]: numbers of points to try first; how many, in the last place
     listed: Array  # [S + 2, LIST]: their columns, h and prices
     slopes: Array  # [LIST]: how much each changes the weight that is to become zero
-    zeros: Array  # [LIST]
-    lines: Array  # [5, S]: weights, duals, two lines to work on, and the state of the pricing
+    zeros: Array  # [LIST]: h of columns that are priced without it
+    lines: Array  # [5, S or 4]: weights, duals, two lines to work on, and the state of the pricing
     numbers: npt.NDArray[np.int64]  # [4, S]: row exchanges, the face of τ, all states, the last good basis
     face: float  # coordinates of τ below this are left to the vertices
 

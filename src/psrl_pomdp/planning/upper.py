@@ -237,7 +237,7 @@ class ControllerSearch:
         while True:
             before = self.bound
             self.read_off(places, vectors)
-            fruitless = fruitless + 1 if self.bound > before - worthwhile else 0
+            fruitless = fruitless + 1 if self.bound >= before - worthwhile else 0
             if fruitless == 2 or self.work > limit or self.expired():
                 return
             vectors, places = self.iterate(beliefs, vectors)

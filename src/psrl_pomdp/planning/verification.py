@@ -242,4 +242,5 @@ def _repaired(points: Array, tau: Array, basis: npt.NDArray[np.int32], weights: 
             cut = np.where(largest > 0.0, np.minimum(wanted, kept[rows, most]), 0.0)
             kept[rows, most] -= cut
             made -= cut[:, None] * columns[rows, most]
-    return kept, tau - made
+    # Anew, and not from what was subtracted: of weights that were large, nothing but rounding would be left.
+    return kept, tau - np.einsum("mk,mks->ms", kept, columns)
