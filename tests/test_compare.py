@@ -14,15 +14,25 @@ from scipy import stats
 
 from psrl_pomdp import FinitePrior, plan, problem
 from psrl_pomdp.baselines.certainty import MAPAgent
+from psrl_pomdp.baselines.random_agent import RandomAgent
+from psrl_pomdp.baselines.tsde import TSDEAgent
 from psrl_pomdp.cli.compare import command
-from psrl_pomdp.errors import InvalidModelError, PSRLError
+from psrl_pomdp.errors import InvalidModelError, ParseError, PSRLError
 from psrl_pomdp.experiment.comparison import contestants, decades, told_of, verdicts
-from psrl_pomdp.experiment.jobs import agent_for, model_of, perform_and_measure, refusals, world_of
+from psrl_pomdp.experiment.jobs import (
+    agent_for,
+    dirichlet_of,
+    model_of,
+    perform_and_measure,
+    refusals,
+    world_of,
+)
 from psrl_pomdp.experiment.learners import KINDS, LEARNERS
 from psrl_pomdp.experiment.results import Job
 from psrl_pomdp.experiment.runner import run
 from psrl_pomdp.experiment.store import Store
 from psrl_pomdp.experiment.study import AgentSpec, study_from
+from psrl_pomdp.files.archives import pack
 
 
 def runs(values: np.ndarray) -> dict[int, float]:
@@ -211,6 +221,21 @@ def test_every_kind_runs_and_can_be_kept(kind: str) -> None:
     assert effects.memory
     again, _ = perform_and_measure(study, Job(kind, 0))
     assert data == again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_saved_agent_of_the_kind_is_refused(kind: str) -> None:
+    study = study_from({"problem": "random-readout", "horizon": 1, "seeds": 1, "agents": [{"kind": kind}]})
+    world, model = world_of(study, 0)
+    agent: Any = agent_for(study, study.agents[0], world, model, 0)
+    agent.act(0)
+    words = {"words": np.frombuffer(b"{}", np.uint8)}
+    foreign = {type(one): one.to_bytes() for one in (RandomAgent(2), TSDEAgent(dirichlet_of(model)))}
+    foreign.pop(type(agent), None)
+    for data in (b"", b"no archive", pack({}), pack(words), *foreign.values()):
+        with pytest.raises(ParseError):
+            type(agent).from_bytes(data)
+    assert type(type(agent).from_bytes(agent.to_bytes())) is type(agent)
 
 
 def test_worlds_do_not_depend_on_who_is_compared() -> None:

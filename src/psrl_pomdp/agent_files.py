@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidModelError, ParseError
-from .files.archives import pack, unpack
+from .files.archives import agent_in, pack, unpack
 from .files.streams import stream_in, stream_out
 from .model import Setting, Units
 from .planning import Plan, plan
@@ -70,15 +70,11 @@ def from_bytes(
 ) -> PSRLAgent:
     """An agent that goes on as the saved one would have; `name` is for errors."""
     arrays = unpack(data, name, _LARGEST)
-    try:
+    with agent_in(name):
         words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
         if words["version"] != VERSION:
             raise ParseError(f"an agent of version {words['version']}, not {VERSION}", path=name)
         return _rebuilt(kind, arrays, words, schedule, planner, tolerance)
-    except (ParseError, InvalidModelError):
-        raise
-    except (KeyError, ValueError, TypeError, IndexError, LookupError, msgspec.DecodeError) as error:
-        raise ParseError(f"not a saved agent: {error!r}", path=name) from None
 
 
 def _rebuilt(

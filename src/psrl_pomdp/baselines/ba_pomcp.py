@@ -31,7 +31,7 @@ import numpy.typing as npt
 from ..agent_files import prior_in, prior_out, setting_in, setting_out
 from ..arrays import Array
 from ..errors import InvalidModelError, ParseError
-from ..files.archives import pack, unpack
+from ..files.archives import agent_in, pack, unpack
 from ..files.streams import stream_in, stream_out
 from ..model import Setting
 from ..planning.stopwatch import PLANNING
@@ -149,20 +149,16 @@ class BAPOMCPAgent:
         return pack(arrays)
 
     @classmethod
+    @agent_in("agent")
     def from_bytes(cls, data: bytes) -> BAPOMCPAgent:
         """An agent that goes on as the saved one would have."""
         arrays = unpack(data, "agent", _LARGEST)
-        try:
-            words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
-            if (words["agent"], words["version"]) != ("BA-POMCP", VERSION):
-                raise ParseError(f"a {words['agent']} of version {words['version']}", path="agent")
-            agent = cls(prior_in(arrays, words, setting_in(arrays, words)), **words["options"])
-            agent.rng, agent.posterior_rng = (stream_in(state) for state in words["streams"])
-            state = {name[10:]: array for name, array in arrays.items() if name.startswith("posterior.")}
-            agent.posterior = agent.prior.restore(state, agent.posterior_rng)
-            agent.action = words["action"]
-        except (ParseError, InvalidModelError):
-            raise
-        except (ValueError, TypeError, LookupError, msgspec.DecodeError) as error:
-            raise ParseError(f"not a saved agent: {error!r}", path="agent") from None
+        words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
+        if (words["agent"], words["version"]) != ("BA-POMCP", VERSION):
+            raise ParseError(f"a {words['agent']} of version {words['version']}", path="agent")
+        agent = cls(prior_in(arrays, words, setting_in(arrays, words)), **words["options"])
+        agent.rng, agent.posterior_rng = (stream_in(state) for state in words["streams"])
+        state = {name[10:]: array for name, array in arrays.items() if name.startswith("posterior.")}
+        agent.posterior = agent.prior.restore(state, agent.posterior_rng)
+        agent.action = words["action"]
         return agent

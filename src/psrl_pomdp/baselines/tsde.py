@@ -29,8 +29,8 @@ import numpy.typing as npt
 from ..agent import Effort
 from ..agent_files import prior_in, prior_out, setting_in, setting_out
 from ..arrays import Array
-from ..errors import InvalidModelError
-from ..files.archives import pack, unpack
+from ..errors import InvalidModelError, ParseError
+from ..files.archives import agent_in, pack, unpack
 from ..files.streams import stream_in, stream_out
 from ..model import POMDP, Setting
 from ..planning import Plan
@@ -119,11 +119,13 @@ class TSDEAgent:
         return pack(arrays)
 
     @classmethod
+    @agent_in("agent")
     def from_bytes(cls, data: bytes) -> TSDEAgent:
         arrays = unpack(data, "agent", _LARGEST)
         words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
         prior = prior_in(arrays, words, setting_in(arrays, words))
-        assert isinstance(prior, DirichletPrior)
+        if not isinstance(prior, DirichletPrior):
+            raise ParseError("its prior has no rows to count", path="agent")
         agent = cls(prior, effort=Effort(**words["effort"]))
         agent.rng = stream_in(words["stream"])
         for name in _CLOCK:

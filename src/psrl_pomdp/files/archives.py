@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ParseError
+from ..errors import InvalidModelError, ParseError
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can have
 
@@ -49,3 +51,14 @@ def unpack(data: bytes, path: str, max_bytes: int) -> dict[str, npt.NDArray[Any]
         raise ParseError(f"not an archive of arrays: {error}", path=path) from None
     except (zipfile.BadZipFile, zlib.error, MemoryError, SyntaxError, TypeError) as error:
         raise ParseError(f"not an archive of arrays: {error}", path=path) from None
+
+
+@contextmanager
+def agent_in(path: str) -> Iterator[None]:
+    """Around the making of an agent from what was saved: anything else than one is refused as such."""
+    try:
+        yield
+    except (ParseError, InvalidModelError):
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError, msgspec.DecodeError) as error:
+        raise ParseError(f"not a saved agent of this kind: {error!r}", path=path) from None
