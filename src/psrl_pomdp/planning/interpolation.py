@@ -252,7 +252,8 @@ def interpolate(points, h, n, tau, basis, weights, room, effort):
         sound = _pivots(points, h, worth, n, tau, basis, rows, m, good, every, state, room)
         if sound:
             break
-        good, every, state[0] = BAD, _CAREFULLY, 0.0  # once more, from the vertices
+        good, every = BAD, _CAREFULLY  # once more, from the vertices, with no list and as long as it takes
+        state[0], state[3] = 0.0, TO_THE_END
     if not sound and weighed(room.columns, basis, rows, m, tau, table, order, x, line, step) != GOOD:
         from_vertices(rows, m, tau, h, basis, room.inverse, x, lines[1])
     value = 0.0
