@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidModelError, ParseError
-from .files.archives import agent_in, pack, unpack
+from .files.archives import as_saved_agent, pack, unpack
 from .files.streams import stream_in, stream_out
 from .model import Setting, Units
 from .planning import Plan, plan
@@ -70,7 +70,7 @@ def from_bytes(
 ) -> PSRLAgent:
     """An agent that goes on as the saved one would have; `name` is for errors."""
     arrays = unpack(data, name, _LARGEST)
-    with agent_in(name):
+    with as_saved_agent(name):
         words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
         if words["version"] != VERSION:
             raise ParseError(f"an agent of version {words['version']}, not {VERSION}", path=name)

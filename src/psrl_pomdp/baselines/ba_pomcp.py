@@ -31,7 +31,7 @@ import numpy.typing as npt
 from ..agent_files import prior_in, prior_out, setting_in, setting_out
 from ..arrays import Array
 from ..errors import InvalidModelError, ParseError
-from ..files.archives import agent_in, pack, unpack
+from ..files.archives import as_saved_agent, pack, unpack
 from ..files.streams import stream_in, stream_out
 from ..model import Setting
 from ..planning.stopwatch import PLANNING
@@ -149,7 +149,7 @@ class BAPOMCPAgent:
         return pack(arrays)
 
     @classmethod
-    @agent_in("agent")
+    @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> BAPOMCPAgent:
         """An agent that goes on as the saved one would have."""
         arrays = unpack(data, "agent", _LARGEST)

@@ -38,7 +38,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import InvalidModelError, UnknownNameError
-from ..files.archives import agent_in, pack, unpack
+from ..files.archives import as_saved_agent, pack, unpack
 from ..files.streams import stream_in, stream_out
 from ..model import POMDP
 from ..planning.stopwatch import PLANNING
@@ -249,7 +249,7 @@ class MemorylessAgent:
         return pack({"words": encoded, "probabilities": self.policy.probabilities})
 
     @classmethod
-    @agent_in("agent")
+    @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> MemorylessAgent:
         arrays = unpack(data, "agent", 1 << 30)
         words = msgspec.json.decode(arrays["words"].tobytes())

@@ -27,7 +27,7 @@ from ..belief import first_likelihood, likelihoods
 from ..checks import PlanLike
 from ..compiled import kept
 from ..errors import InvalidModelError, ParseError
-from ..files.archives import agent_in, pack, unpack
+from ..files.archives import as_saved_agent, pack, unpack
 from ..files.array_files import read_json, write_json
 from ..files.streams import stream_in, stream_out
 from ..model import POMDP, Setting
@@ -291,7 +291,7 @@ class Learner:
         return pack(arrays | {f"own.{name}": array for name, array in self._arrays().items()})
 
     @classmethod
-    @agent_in("learner")
+    @as_saved_agent("learner")
     def from_bytes(cls, data: bytes) -> Self:
         """A learner that goes on exactly as the saved one would have."""
         arrays = unpack(data, "learner", _LARGEST)

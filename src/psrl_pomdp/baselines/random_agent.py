@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from ..files.archives import agent_in
+from ..files.archives import as_saved_agent
 from ..files.streams import stream_in, stream_out
 
 
@@ -33,7 +33,7 @@ class RandomAgent:
         return msgspec.json.encode({"n_actions": self.n_actions, "stream": stream_out(self.rng)})
 
     @classmethod
-    @agent_in("agent")
+    @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> RandomAgent:
         words = msgspec.json.decode(data)
         agent = cls(words["n_actions"])

@@ -30,7 +30,7 @@ from ..agent import Effort
 from ..agent_files import prior_in, prior_out, setting_in, setting_out
 from ..arrays import Array
 from ..errors import InvalidModelError, ParseError
-from ..files.archives import agent_in, pack, unpack
+from ..files.archives import as_saved_agent, pack, unpack
 from ..files.streams import stream_in, stream_out
 from ..model import POMDP, Setting
 from ..planning import Plan
@@ -119,7 +119,7 @@ class TSDEAgent:
         return pack(arrays)
 
     @classmethod
-    @agent_in("agent")
+    @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> TSDEAgent:
         arrays = unpack(data, "agent", _LARGEST)
         words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())

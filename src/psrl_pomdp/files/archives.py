@@ -54,7 +54,7 @@ def unpack(data: bytes, path: str, max_bytes: int) -> dict[str, npt.NDArray[Any]
 
 
 @contextmanager
-def agent_in(path: str) -> Iterator[None]:
+def as_saved_agent(path: str) -> Iterator[None]:
     """Around the making of an agent from what was saved: anything else than one is refused as such."""
     try:
         yield
