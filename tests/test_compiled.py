@@ -22,12 +22,12 @@ from psrl_pomdp.planning.bases import by_inverse
 PACKAGE = Path(psrl_pomdp.__file__).parent
 
 
-def test_kept_code_is_thrown_away_when_any_file_has_changed(tmp_path: Path) -> None:
+def test_compiled_code_is_deleted_when_a_module_with_compiled_functions_has_changed(tmp_path: Path) -> None:
     (tmp_path / "part").mkdir()
     sources = [tmp_path / "one.py", tmp_path / "part" / "other.py"]
     kept = [tmp_path / "__pycache__" / "one.f-1.nbi", tmp_path / "part" / "__pycache__" / "other.g-1.nbc"]
     for path in sources:
-        path.write_text("")
+        path.write_text("from .compiled import kept\n")
 
     def compile_and_start() -> list[bool]:
         for path in kept:
@@ -36,12 +36,16 @@ def test_kept_code_is_thrown_away_when_any_file_has_changed(tmp_path: Path) -> N
         forget_stale(tmp_path)
         return [path.exists() for path in kept]
 
-    assert compile_and_start() == [False, False]  # of which files it is, nobody knows
+    assert compile_and_start() == [False, False]  # nothing tells which modules it was made from
     assert compile_and_start() == [True, True]
-    os.utime(sources[1], (1, 1))
+    os.utime(sources[1], (1, 1))  # the same code
+    assert compile_and_start() == [True, True]
+    sources[1].write_text("from .compiled import kept  # and changed\n")
     assert compile_and_start() == [False, False]
     assert compile_and_start() == [True, True]
-    (tmp_path / "new.py").write_text("")
+    (tmp_path / "plain.py").write_text("")
+    assert compile_and_start() == [True, True]
+    (tmp_path / "new.py").write_text("from numba import njit\n")
     assert compile_and_start() == [False, False]
     (tmp_path / ".#new.py").symlink_to("an editor's mark, which is no file")
     assert compile_and_start() == [True, True]

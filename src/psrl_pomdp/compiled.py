@@ -2,9 +2,9 @@
 
 A compiled function is kept beside its file until that file changes. But it holds the functions of other files
 that it calls, old ones after those have changed, and old and new code in one process may crash it. So what is
-kept is thrown away as a whole whenever a program starts and any file of the package has changed: after a pull
-or an edit. Left to people are folders of numba's own (`NUMBA_CACHE_DIR`, or the user's where the package may
-not be written to), and programs that were running before the change and compile after it.
+kept is thrown away as a whole whenever a program starts and any module with compiled functions has changed:
+after a pull or an edit. Left to people are folders of numba's own (`NUMBA_CACHE_DIR`, or the user's where the
+package may not be written to), and programs that were running before the change and compile after it.
 
 A function that returns arrays is called either from Python or from compiled functions, never from both:
 copies that were kept by different processes may go by one name, and then the wrong one of them is asked for
@@ -23,6 +23,7 @@ in the last digit. Where fusing is worth it, `fma` says so.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -74,17 +75,26 @@ def _fused(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
 
 
 def forget_stale(package: Path) -> None:
-    """Throw away kept code unless it is of the package's present files, and note what these are."""
+    """Delete the compiled code on disk unless it was made from the package's present compiled modules."""
     note = package / "__pycache__" / "compiled.txt"
-    with suppress(OSError, ValueError):  # a folder that is not ours to write to, a file that has just gone
-        stamps = {path.relative_to(package): path.stat() for path in package.rglob("[!.]*.py")}
-        present = "\n".join(sorted(f"{path} {at.st_size} {at.st_mtime_ns}" for path, at in stamps.items()))
+    with suppress(OSError, ValueError):  # a folder that we may not write to, a file that has just gone
+        present = _fingerprint(package)
         if note.exists() and note.read_text() == present:
             return
         for path in package.rglob("__pycache__/*.nb[ic]"):
             path.unlink(missing_ok=True)
         note.parent.mkdir(exist_ok=True)
         note.write_text(present)
+
+
+def _fingerprint(package: Path) -> str:
+    """A hash over the modules that hold compiled functions; others may change without any harm."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("[!.]*.py")):
+        source = path.read_bytes()
+        if b"compiled import" in source or b"from numba" in source:
+            digest.update(str(path.relative_to(package)).encode() + b"\0" + source + b"\0")
+    return digest.hexdigest()
 
 
 forget_stale(Path(__file__).parent)
