@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..agent import Effort
+from ..effort import Effort
 from ..errors import InvalidModelError, PSRLError
 from ..files import load
 from ..files.atomic import write_atomically
