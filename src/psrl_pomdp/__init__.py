@@ -9,10 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .agent import Effort, PSRLAgent
+    from .agent import PSRLAgent
     from .baselines import RandomAgent
     from .checks import Finding, check_agent, check_model, check_planner, check_posterior
+    from .effort import Effort
     from .errors import (
+        CoarsePlanWarning,
         ImpossibleObservation,
         InvalidModelError,
         OutOfOrderError,
@@ -47,6 +49,7 @@ __version__ = "0.1.0"
 __all__ = [
     "POMDP",
     "CertificateError",
+    "CoarsePlanWarning",
     "DirichletPosterior",
     "DirichletPrior",
     "DoublingSchedule",
@@ -99,6 +102,7 @@ __all__ = [
 
 _ROOMS = {
     "baselines": ("RandomAgent",),
+    "effort": ("Effort",),
     "experiment": ("Study", "read_study"),
     "trace": ("Trace",),
     "simulation": (
@@ -111,12 +115,10 @@ _ROOMS = {
         "Schedule",
         "TSDESchedule",
     ),
-    "agent": (
-        "Effort",
-        "PSRLAgent",
-    ),
+    "agent": ("PSRLAgent",),
     "checks": ("Finding", "check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
+        "CoarsePlanWarning",
         "ImpossibleObservation",
         "InvalidModelError",
         "OutOfOrderError",

@@ -140,7 +140,9 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
         for i, other in enumerate(found):
             if other is plan:
                 return i
-        arrays[f"plan.{len(found)}"] = np.frombuffer(plan.to_bytes(), np.uint8)
+        # The same agent has the same bytes, however long its plans took.
+        timeless = replace(plan, rounds=tuple(replace(r, seconds=0.0) for r in plan.rounds))
+        arrays[f"plan.{len(found)}"] = np.frombuffer(timeless.to_bytes(), np.uint8)
         found.append(plan)
         return len(found) - 1
 
