@@ -152,10 +152,10 @@ def test_actions_that_give_no_reading_leave_the_general_theorem_open(
 ) -> None:
     """On machine-repair only one action is read after, and short runs seem well: the verdict must not be."""
     code, out, _ = run("check", "machine-repair", "--prior", "dirichlet", "--json", capsys=capsys)
-    assert code == 0
     document = json.loads(out)
     verdicts = {aspect["name"]: aspect for aspect in document["assumptions"]}
-    for name in ("3 belief", "4 kernel"):
-        assert verdicts[name]["verdict"] in ("open", "seems to fail")
+    found = {verdicts[name]["verdict"] for name in ("3 belief", "4 kernel")}
+    assert found <= {"open", "seems to fail"}
+    assert code == (3 if "seems to fail" in found else 0)
     follows = document["conclusions"][0]
     assert "which is open" in follows or "not to be relied on" in follows

@@ -73,8 +73,10 @@ def _above_zero(context: click.Context, option: click.Parameter, value: float | 
     return value
 
 
-def _share(context: click.Context, option: click.Parameter, value: str) -> float:
+def _share(context: click.Context, option: click.Parameter, value: str | None) -> float | None:
     """A share, such as 0.05 or 5%."""
+    if value is None:
+        return None
     text = value.strip()
     try:
         share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
@@ -97,14 +99,12 @@ def _share(context: click.Context, option: click.Parameter, value: str) -> float
 )
 @click.option(
     "--rtol",
-    default="1%",
     callback=_share,
-    show_default=True,
-    help="The gap to close to, beside what is at stake: the optimal cost, or what the optimal reward lacks.",
+    metavar="SHARE",
+    help="The gap to close to as well, as a share of what is at stake, such as 1%: of the optimal cost or, "
+    "where that is near the worst, of its distance from the worst.",
 )
-@click.option(
-    "--atol", type=float, callback=_above_zero, help="The gap to close to, in the model's own units."
-)
+@click.option("--atol", type=float, callback=_above_zero, help="And a gap in the model's own units.")
 @click.option("--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after so long.")
 @click.option(
     "--max-points",
@@ -121,7 +121,7 @@ def command(
     model: str,
     parameters: tuple[str, ...],
     tolerance: float,
-    rtol: float,
+    rtol: float | None,
     atol: float | None,
     time_limit: float | None,
     max_points: int | None,

@@ -34,7 +34,7 @@ def plan(
     time_limit: float | None = None,
     warm_start: Plan | None = None,
     *,
-    rtol: float | None = 0.01,
+    rtol: float | None = None,
     atol: float | None = None,
     max_points: int = MAX_POINTS,
     max_work: float | None = None,
@@ -42,8 +42,9 @@ def plan(
 ) -> Plan:
     """Bounds on the optimal long-run average cost of `model`, and a policy that attains the upper one.
 
-    Stops when the gap between the bounds is narrow enough: within `tolerance` as a share of the cost's range,
-    within `rtol` as a share of what is at stake (`planning.accuracy`), and within `atol` in the user's units.
+    Stops when the gap between the bounds is narrow enough: within `tolerance` as a share of the cost's range;
+    where they are given, also within `rtol` as a share of what is at stake (`planning.accuracy`), and within
+    `atol` in the user's units.
     Stops also at `time_limit` seconds, at `max_points` grid points, at `max_work` counted operations, or at
     Ctrl-C; the bounds hold whichever it was, and `status` says which. Without a time limit the same call
     gives the same plan, to the last bit on one platform. `progress` is called after every round.

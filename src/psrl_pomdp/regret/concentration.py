@@ -29,7 +29,7 @@ from .bounds import Constant
 from .run_checks import starts_of
 from .runs import Prior, drawn_world
 
-QUICK = Effort(floor=1e-2, ceiling=0.05, max_work=5e6, max_points=200)
+QUICK = Effort(floor=1e-2, ceiling=0.05, rtol=np.inf, max_work=5e6, max_points=200)
 STEADY = 0.25  # growth like T^.25 or less passes for bounded: T^.5 is what no learning at all looks like
 VANISHED = -9.0  # the slope of what is gone
 _PER_DECADE, _DRAWS = 5, 200
