@@ -171,7 +171,7 @@ class Plan:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Plan:
-        """A saved plan. Its numbers are taken as they are: `verify` says what they prove."""
+        """A saved plan. Its arrays make a plan, or `ParseError` is raised; `verify` says what they prove."""
         return cls.from_bytes(Path(path).read_bytes(), Path(path).name)
 
     @classmethod
@@ -192,6 +192,8 @@ class Plan:
 def _interpolated(points: Array, gains: Array, belief: Array) -> float:
     """The most that a convex combination of points proves at a belief, paid down for rounding."""
     result = linprog(-gains, A_eq=points.T, b_eq=belief, bounds=(0.0, None), method="highs")
+    if result.x is None:  # numbers that no solver copes with: the vertices make up every belief
+        return float(gains[: len(belief)] @ belief)
     weights = np.maximum(result.x, 0.0)
     off = float(np.abs(weights @ points - belief).sum())
     return float(weights @ gains) - off * (1.0 + float(np.abs(gains).max()))
@@ -209,4 +211,6 @@ def _highest(vectors: Array) -> float:
         bounds=[(0.0, 1.0)] * n_states + [(None, None)],
         method="highs",
     )
+    if result.fun is None:  # numbers that no solver copes with
+        return float(vectors.max(axis=1).min())
     return float(-result.fun)
