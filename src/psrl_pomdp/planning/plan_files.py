@@ -157,5 +157,7 @@ def _grid(contents: Contents, words: _Words) -> LowerCertificate:
 
 
 def _round(row: Any) -> Round:
-    values = (getattr(row, f.name) for f in fields(Round))
-    return Round(*(float("nan") if value is None else value for value in values))
+    """The round of a row; JSON has no word for numbers that are not finite."""
+    values = [getattr(row, f.name) for f in fields(Round)]
+    finite: list[Any] = [np.nan if value is None else value for value in values]
+    return Round(*finite)

@@ -37,7 +37,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
     dynamics = Dynamics.of(model)
-    _check_words(plan, model, dynamics)
+    check_words(plan, model, dynamics)
     check_certificate(plan, dynamics)
     lower = max(0.0, proved_lower(plan, dynamics))
     upper = min(1.0, proved_upper(plan, dynamics))
@@ -51,7 +51,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     return low, high
 
 
-def _check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
+def check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
     """They prove nothing, but wrong ones would have the policy played wrongly."""
     wanted: dict[str, tuple[object, object]] = {
         "n_states": (plan.n_states, model.n_states),
