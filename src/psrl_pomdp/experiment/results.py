@@ -140,7 +140,7 @@ class _Result(msgspec.Struct):
     kernel_gap: Numbers | None
     cost_gap: Numbers | None
     control: Numbers
-    promised: Numbers | None
+    promised: list[tuple[float, float]] | None
     violations: list[str]
     posterior: Numbers | None
     visits: list[list[list[int]]]

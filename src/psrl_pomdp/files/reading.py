@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from ..errors import MissingFileError, ParseError, UnreadableFileError
 
 _MOST = 4 << 30  # bytes of any file
+_PIECE = 1 << 20
 
 
 def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
@@ -19,7 +22,8 @@ def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
     place = Path(path)
     try:
         with place.open("rb") as stream:
-            data = stream.read(most + 1)
+            size = os.fstat(stream.fileno()).st_size  # 0 for a pipe, which is read to its end
+            data = stream.read(min(size, most) + 1) if size else b"".join(_pieces(stream, most))
     except FileNotFoundError:
         raise MissingFileError(f"No such file: {os.fspath(path)}") from None
     except IsADirectoryError:
@@ -31,3 +35,10 @@ def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
     if len(data) > most:
         raise ParseError(f"over {most} bytes", path=place.name)
     return data
+
+
+def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:
+    """What comes, up to one piece past `most` bytes."""
+    while most >= 0 and (piece := stream.read(_PIECE)):
+        most -= len(piece)
+        yield piece
