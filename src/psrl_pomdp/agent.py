@@ -34,6 +34,7 @@ from .checks import PlanLike, Planner
 from .effort import FINITE_RTOL, GENERAL_RTOL, Effort, Tolerance, one_over, one_over_root
 from .errors import CoarsePlanWarning, InvalidModelError, OutOfOrderError
 from .files.atomic import write_atomically
+from .files.reading import read_bytes
 from .model import POMDP, Setting
 from .planning import Plan, plan
 from .planning.accuracy import COARSE, Accuracy
@@ -441,7 +442,7 @@ class PSRLAgent(AtomicCalls):
         from .agent_files import from_bytes
 
         place = Path(path)
-        return from_bytes(cls, place.read_bytes(), place.name, schedule, planner, tolerance)
+        return from_bytes(cls, read_bytes(place), place.name, schedule, planner, tolerance)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PSRLAgent:

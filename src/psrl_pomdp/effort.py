@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -85,8 +86,12 @@ class Effort:
         return found
 
     def words(self) -> dict[str, float | None]:
-        """For files: all but the tolerance, which is code."""
-        return {name: value for name, value in vars(self).items() if name != "tolerance"}
+        """For files, whose JSON has no infinity: all but the tolerance, which is code."""
+        return {
+            name: value if value is None else min(value, sys.float_info.max / 1e10)
+            for name, value in vars(self).items()
+            if name != "tolerance"
+        }
 
     def __repr__(self) -> str:
         given = (f"{name}={value!r}" for name, value in vars(self).items() if value != getattr(Effort, name))

@@ -37,7 +37,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
     dynamics = Dynamics.of(model)
-    _check_words(plan, model, dynamics)
+    check_words(plan, model, dynamics)
     check_certificate(plan, dynamics)
     lower = max(0.0, proved_lower(plan, dynamics))
     upper = min(1.0, proved_upper(plan, dynamics))
@@ -51,7 +51,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     return low, high
 
 
-def _check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
+def check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
     """They prove nothing, but wrong ones would have the policy played wrongly."""
     wanted: dict[str, tuple[object, object]] = {
         "n_states": (plan.n_states, model.n_states),
@@ -67,8 +67,12 @@ def _check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
 
 def check_certificate(plan: Plan, dynamics: Dynamics) -> None:
     """Refuses arrays that make no certificate for these dynamics, whatever they may prove."""
+    check_arrays(plan, dynamics.n_actions, dynamics.n_observations, dynamics.n_states)
+
+
+def check_arrays(plan: Plan, n_actions: int, n_readings: int, n_states: int) -> None:
+    """The same for any model of these sizes, of which `n_states` states can be reached."""
     n, nodes = plan.grid.values.size, plan.controller.actions.size
-    n_actions, n_readings, n_states = dynamics.n_actions, dynamics.n_observations, dynamics.n_states
     wanted: dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]] = {
         "points": (plan.grid.points, (n, n_states)),
         "values": (plan.grid.values, (n,)),
