@@ -60,7 +60,7 @@ def test_show_a_file(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     code, out, _ = run("show", str(path), capsys=capsys)
     assert code == 0
     assert "do-nothing" in out
-    assert "10 to 1000 cost units a period" in out
+    assert "10 to 1000 euro" in out
 
 
 def test_hostile_names_are_only_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

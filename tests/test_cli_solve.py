@@ -77,7 +77,7 @@ def test_solve_says_bounds_status_and_policy(capsys: pytest.CaptureFixture[str])
     assert "tiger-right 0.0392 to 0.9608: listen" in out
     _, out, _ = run("solve", "railway", *COARSE, capsys=capsys)
     assert "average cost" in out
-    assert "cost units a period" in out
+    assert "euro a step" in out
     assert "sure of good: do-nothing" in out
     _, out, _ = run("solve", "spectrum-access", *COARSE, capsys=capsys)
     assert "(start): use-" in out
@@ -346,7 +346,7 @@ def test_save_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     code, out, _ = run("verify", path, "railway", capsys=capsys)
     assert code == 0
     assert "average cost" in out
-    assert "cost units a period" in out
+    assert "euro a step" in out
 
 
 def test_a_plan_for_another_model_is_refused(

@@ -159,9 +159,7 @@ def test_a_first_reading_where_there_is_none_is_told_in_words_of_every_caller(ma
         lambda: PSRLAgent(prior, seed=1, effort=COARSE).learn([0, 1], [0, 0]),
         lambda: prior.posterior(np.random.default_rng(0)).start(0),
     ):
-        with pytest.raises(
-            OutOfOrderError, match="no reading before the first action; give None there"
-        ) as told:
+        with pytest.raises(OutOfOrderError, match="no reading before the first action: give None") as told:
             call()
         assert "start(" not in str(told.value)
 

@@ -142,7 +142,7 @@ def _written(store: Store) -> list[str]:
         return written
     title = study.title or f"{study.problem}: {study.seeds} runs of every learner"
     try:
-        figure = regret_figure(found, title, model_of(study).setting.units.name)
+        figure = regret_figure(found, title, model_of(study).setting.units.total_name)
     except MissingExtraError as error:
         note(str(error))
         return written

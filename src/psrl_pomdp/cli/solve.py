@@ -253,7 +253,7 @@ def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
     return {
         "model": model.name,
         "kind": plan.units.kind,
-        "unit": plan.units.name,
+        "unit": plan.units.average_name,
         "scale": [plan.units.low, plan.units.high],
         "status": plan.status,
         "status_in_words": _STATUS.get(plan.status, plan.status),

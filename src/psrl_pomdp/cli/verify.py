@@ -59,7 +59,7 @@ def check(plan: Plan, model: POMDP) -> dict[str, Any]:
         "verified": True,
         "model": model.name,
         "kind": units.kind,
-        "unit": units.name,
+        "unit": units.average_name,
         "scale": [units.low, units.high],
         "lower": lower,
         "upper": upper,

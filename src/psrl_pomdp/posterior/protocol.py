@@ -74,7 +74,7 @@ def first_number(setting: Setting, observation: int | str | None) -> int | None:
         return None
     if setting.first_observation is None:
         raise OutOfOrderError(
-            f"observation {observation!r}: this setting has no reading before the first action; give None there"
+            f"observation {observation!r}: this setting has no reading before the first action: give None"
         )
     return number_of("observation", observation, setting.n_observations, setting.names.observations)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from ..model import Units
 from .page_data import AgentFacts, Concentration, Measure, PageData
 
 HUES = 7  # that the palettes of the page have
@@ -131,8 +130,8 @@ def _band(
     }
 
 
-def _unit(units: Units) -> str:
-    return f" [{label(units.name)}]" if units.name else ""
+def _unit(name: str) -> str:
+    return f" [{label(name)}]" if name else ""
 
 
 def _first_type(times: Sequence[int]) -> str:
@@ -172,7 +171,7 @@ def regret_figure(data: PageData) -> PageFigure:
         traces=traces,
         layout=_layout(
             _axis("step", type=_first_type(times)),
-            _axis(f"regret{_unit(data.units)}", type=_height_type(data.agents)),
+            _axis(f"regret{_unit(data.units.total_name)}", type=_height_type(data.agents)),
         ),
         table=Table(("agent", "step", "regret", "low", "high"), rows),
         switches=("x", "y"),
@@ -398,7 +397,7 @@ def promises_figure(data: PageData) -> PageFigure:
         traces=traces,
         layout=_layout(
             _axis("first step of the episode", type=_first_type([data.study.horizon])),
-            _axis(f"average {kind}{_unit(data.units)}"),
+            _axis(f"average {kind}{_unit(data.units.average_name)}"),
             shapes=lines,
         ),
         table=Table(("agent", "run", "episode", "start", "lower", "upper"), rows),
@@ -446,7 +445,9 @@ def decomposition_figure(data: PageData) -> PageFigure:
         title="Where the regret may come from",
         alt="Curves over time: the four terms of the paper’s decomposition, their sum, and the regret.",
         traces=traces,
-        layout=_layout(_axis("step", type=_first_type(times)), _axis(f"regret{_unit(data.units)}")),
+        layout=_layout(
+            _axis("step", type=_first_type(times)), _axis(f"regret{_unit(data.units.total_name)}")
+        ),
         table=Table(("agent", "step", "H K_T", "R_1", "R_2", "R_3", "sum", "regret"), rows),
         switches=("x", "y"),
         choices=tuple(data.decompositions),
