@@ -111,7 +111,7 @@ def test_a_folder_does_not_hide_a_problem(tmp_path: Path, monkeypatch: Any) -> N
     ("arguments", "code", "message"),
     [
         (("show", "tigre"), 1, "did you mean 'tiger'?"),
-        (("show", "absent.pomdp"), 1, "No such file"),
+        (("show", "absent.pomdp"), 1, "absent.pomdp: no such file"),
         (("show", "tiger", "-p", "accuracy"), 2, "wanted NAME=VALUE"),
         (("show", "tiger", "-p", "accuracy=high"), 2, "'high' is neither number"),
         (("show", "tiger", "-p", "accuracy=7"), 1, "parameter accuracy is 7"),
@@ -189,3 +189,31 @@ def test_what_a_shell_is_told() -> None:
     assert "plain,compare" in completed("psrl-pomdp co", 1)
     assert "plain,river-swim-observed" in completed("psrl-pomdp solve riv", 2)
     assert "--horizon" in completed("psrl-pomdp run --hor", 2)
+
+
+@pytest.mark.parametrize(
+    "words", [("show", "nowhere.pomdp"), ("verify", "nowhere.npz", "tiger"), ("run", "nowhere.toml")]
+)
+def test_a_missing_file_is_told_without_a_number(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(*words, capsys=capsys)
+    assert (code, out) == (1, "")
+    assert "nowhere" in err
+    assert "no such file or directory" in err.lower()
+    assert "Errno" not in err
+
+
+def test_every_help_fits_into_eighty_columns() -> None:
+    from click import Context
+
+    from psrl_pomdp.cli import cli
+
+    top = Context(cli, info_name="psrl-pomdp")
+    pages = [cli.get_help(top)]
+    for name in cli.list_commands(top):
+        found = cli.get_command(top, name)
+        assert found is not None
+        pages.append(found.get_help(Context(found, parent=top, info_name=name, terminal_width=80)))
+    long = [line for page in pages for line in page.splitlines() if len(line) > 80]
+    assert not long

@@ -59,7 +59,7 @@ def command(
     \b
     Examples:
       psrl-pomdp compare railway
-      psrl-pomdp compare random-readout --horizon 100000 --agents psrl,oas-ucrl,seeu-known
+      psrl-pomdp compare random-readout --agents psrl,oas-ucrl,seeu-known
       psrl-pomdp compare study.toml --json
       psrl-pomdp compare railway-comparison
     """

@@ -22,6 +22,7 @@ from .common import (
     find_model,
     json_option,
     model_argument,
+    normalize_option,
     note,
     parameter_option,
     plain,
@@ -75,6 +76,7 @@ def _above_zero(context: click.Context, option: click.Parameter, value: float | 
 @click.command("solve")
 @model_argument("model")
 @parameter_option
+@normalize_option
 @click.option(
     "--tolerance",
     type=click.FloatRange(max=1.0),
@@ -98,6 +100,7 @@ def _above_zero(context: click.Context, option: click.Parameter, value: float | 
 def command(
     model: str,
     parameters: tuple[str, ...],
+    normalize: bool,
     tolerance: float,
     time_limit: float | None,
     max_points: int | None,
@@ -129,7 +132,7 @@ def command(
         need_matplotlib()
     if save is not None and save.exists() and Path(model).exists() and save.samefile(model):
         raise click.UsageError(f"--save {save} would replace the model")
-    found = find_model(model, parameters)
+    found = find_model(model, parameters, normalize)
     result = _solve(found, tolerance, time_limit, max_points)
     try:
         _write(result, found, save, figure)
