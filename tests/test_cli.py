@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -149,13 +152,100 @@ def test_demo_learns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     code, out, _ = run(*small, "--json", capsys=capsys)
     result = json.loads(out)
     assert code == 0
-    regrets = {row["agent"]: row["regret"] for row in result["agents"]}
-    assert regrets["oracle"] < regrets["family"] < regrets["rows"]
+    rows = {row["agent"]: row for row in result["agents"]}
+    assert list(rows) == ["calendar", "knows-the-wear", "4-candidates", "from-nothing"]
+    regrets = {name: row["regret"] for name, row in rows.items()}
+    assert regrets["knows-the-wear"] < regrets["4-candidates"] < regrets["from-nothing"]
+    assert rows["calendar"]["saved"] is None
+    for name, row in rows.items():
+        assert row["paid"] == pytest.approx(300 * row["average"])
+        if name != "calendar":  # J cancels: what is saved is the difference of the regrets
+            assert row["saved"]["mean"] == pytest.approx(regrets["calendar"] - regrets[name], abs=1e-6)
+            assert row["saved_share"] == pytest.approx(row["saved"]["mean"] / rows["calendar"]["paid"])
+    assert result["unit"] == "euro"
+    assert result["best_average"] == pytest.approx([71.81, 71.81], abs=0.01)
+    assert result["bound"] is None  # some reading is impossible under a candidate, so that beta is 0
+    assert "gives no bound here" in result["no_bound"]
     assert set(result["files"]) >= {"runs.csv", "episodes.csv", "regret.svg", "regret.pdf"}
     assert all((tmp_path / "demo" / name).stat().st_size > 0 for name in result["files"])
     code, out, _ = run(*small, capsys=capsys)  # once more: nothing is left to run
     assert code == 0
-    assert "five candidates" in out
+    assert_demo_reads_well(out, result)
+
+
+def assert_demo_reads_well(out: str, result: dict[str, Any]) -> None:
+    """The same numbers as with --json, in 80 columns, a line for each maintainer, nothing without a meaning."""
+    lines = out.splitlines()
+    assert all(len(line) <= 80 for line in lines if result["folder"] not in line)
+    assert not re.search(r"\de[+-]\d|inf|nan|bound", out)
+    assert "repairs at every 4th inspection" in out
+    assert "which of 4 ways to wear" in out
+    assert " in 300 inspections, euro " in out
+    for row in result["agents"]:
+        [line] = [text for text in lines if text.startswith(f"  {row['agent']} ") and "±" in text]
+        average, *_ = line.split()[1:]
+        assert average == f"{row['average']:.1f}"
+        low, high = row["interval"]
+        assert (low <= 0.0 <= high) == ("about 0" in line)
+        assert line.endswith(f"± {0.5 * (high - low):>5,.0f}")
+        if row["saved"]:
+            assert f"{row['saved']['mean']:,.0f} ±" in line
+            assert f"{100 * row['saved_share']:.0f} %" in line
+    below = any(row["interval"][1] < 0.0 for row in result["agents"])
+    assert below == ("the track starts in good condition" in out)
+
+
+def test_demo_shows_every_row_as_soon_as_its_runs_are_finished(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen from inside of the runner: what had been printed when a job was begun."""
+    from concurrent.futures import Future, ProcessPoolExecutor
+
+    from psrl_pomdp.experiment import runner
+
+    printed: list[tuple[str, str]] = []
+    text = ""
+
+    class Here(ProcessPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            nonlocal text
+            text += capsys.readouterr().out
+            printed.append((args[1].agent, text))
+            done: Future[Any] = Future()
+            done.set_result(fn(*args, **more))
+            return done
+
+    @contextmanager
+    def engine(name: str, workers: int | None) -> Iterator[Here]:
+        yield Here(1)
+
+    monkeypatch.setattr(runner, "engine", engine)
+    monkeypatch.setattr(runner, "_AT_ONCE", 1)
+    words = ("demo", "--horizon", "50", "--seeds", "2", "--workers", "1", "--out", str(tmp_path / "demo"))
+    assert run(*words, capsys=capsys)[0] == 0
+    names = ["calendar", "knows-the-wear", "4-candidates", "from-nothing"]
+    assert [agent for agent, _ in printed] == [name for name in names for _ in range(2)]
+    assert "repairs at every 4th inspection" in printed[0][1]  # before anything was run
+    for i, (_, shown) in enumerate(printed):
+        rows = [line.split()[0] for line in shown.splitlines() if "±" in line]
+        assert rows == names[: i // 2]
+
+
+def test_progress_is_told_now_and_then_where_nobody_watches(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from psrl_pomdp.cli import study_display
+
+    words = ("run", "tiger", "--horizon", "20", "--seeds", "3", "--workers", "1", "--agents", "random")
+    monkeypatch.setattr(study_display, "_EVERY", 0.0)
+    code, out, err = run(*words, "--out", str(tmp_path / "told"), capsys=capsys)
+    assert code == 0
+    assert "of 3 runs" in err
+    assert "of 3 runs" not in out
+    monkeypatch.setattr(study_display, "_EVERY", 1e9)
+    assert run(*words, "--out", str(tmp_path / "untold"), capsys=capsys)[2] == ""
+    monkeypatch.setattr(study_display, "_EVERY", 0.0)
+    assert run(*words, "--quiet", "--out", str(tmp_path / "quiet"), capsys=capsys)[2] == ""
 
 
 def test_quiet_prints_errors_and_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
