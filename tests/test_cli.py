@@ -174,7 +174,7 @@ def test_demo_learns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 
 
 def assert_demo_reads_well(out: str, result: dict[str, Any]) -> None:
-    """The same numbers as with --json, in 80 columns, a line for each maintainer, nothing without a meaning."""
+    """The same numbers as with --json, in 80 columns, with a line for each maintainer."""
     lines = out.splitlines()
     assert all(len(line) <= 80 for line in lines if result["folder"] not in line)
     assert not re.search(r"\de[+-]\d|inf|nan|bound", out)

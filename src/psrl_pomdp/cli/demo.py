@@ -295,7 +295,7 @@ def _closing(document: dict[str, Any]) -> str:
     if len(told) == 2 and all(told) and told[1]["mean"] > 0.0:
         part = 100.0 * told[0]["mean"] / told[1]["mean"]
         sentences.append(
-            f"Learning from nothing saved {part:.0f} % of what knowing the wear saved."
+            f"Learning from nothing saved {part:.0f}\N{NO-BREAK SPACE}% of what knowing the wear saved."
             if part > 0.0
             else "Learning from nothing has not paid for itself so far: it takes longer runs."
         )

@@ -14,6 +14,7 @@ from html import escape
 from typing import Any
 
 from .page_data import AgentFacts, Concentration, Measure, PageData
+from .regret_figures import knee
 
 HUES = 7  # that the palettes of the page have
 _DASHES = ("solid", "dash", "dot")
@@ -47,6 +48,7 @@ class PageFigure:
     switches: tuple[str, ...] = ()  # the axes that can be linear or logarithmic
     choices: tuple[str, ...] = ()  # agents, where one is shown at a time
     floor: float = 0.0  # what a logarithmic axis shows of values that are not positive
+    knee: float = 0.0  # or: a logarithmic height is linear below this, so that 0 and less are shown too
     height: int = 380
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -175,7 +177,7 @@ def regret_figure(data: PageData) -> PageFigure:
         ),
         table=Table(("agent", "step", "regret", "low", "high"), rows),
         switches=("x", "y"),
-        floor=_floor(data.agents),
+        knee=knee(agent.regret for agent in data.agents),
         height=440,
     )
 
@@ -196,11 +198,6 @@ def _bound_trace(data: PageData, times: list[int]) -> Trace:
         "line": {"color": "@ink", "dash": "dot", "width": 2},
         "meta": {"label": name, "colour": "@ink", "dash": "dot", "off": values[-1] > 5 * top},
     }
-
-
-def _floor(agents: Sequence[AgentFacts]) -> float:
-    """Below this a logarithmic axis would show noise around zero."""
-    return 0.01 * min((agent.regret for agent in agents if agent.regret > 0), default=1.0)
 
 
 # -- posterior --------------------------------------------------------------------------------------
@@ -451,7 +448,7 @@ def decomposition_figure(data: PageData) -> PageFigure:
         table=Table(("agent", "step", "H K_T", "R_1", "R_2", "R_3", "sum", "regret"), rows),
         switches=("x", "y"),
         choices=tuple(data.decompositions),
-        floor=0.01 * min((end for end in ends if end > 0), default=1.0),
+        knee=knee(ends),
     )
 
 
