@@ -1,5 +1,6 @@
 """The numbers that the manual quotes and that no block on its pages prints.
 
+    python docs/quoted.py demo      what the demo says; the README has it too
     python docs/quoted.py doubt     what a roughly known sensor costs the railway
     python docs/quoted.py blind     machine-repair, where nothing is read unless it is paid for
     python docs/quoted.py noise     three estimators of one regret, and their spread
@@ -31,6 +32,17 @@ from psrl_pomdp.regret import RegretCurve, fit_growth
 from psrl_pomdp.regret.estimators import ESTIMATORS, run_sums
 
 HERE = Path(__file__).resolve().parent
+
+
+def demo(workers: int) -> None:
+    """`psrl-pomdp demo`, but for where it has put its results."""
+    from psrl_pomdp.cli import cli
+
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(said):
+        words = ["demo", "--workers", str(workers), "--out", f"{folder}/demo"]
+        cli.main(words, prog_name="psrl-pomdp", standalone_mode=False)
+    print(said.getvalue().partition("\nResults are in")[0].rstrip())
 
 
 def doubt(workers: int) -> None:
@@ -111,7 +123,9 @@ def growth(workers: int) -> None:
     save_figure(figure, HERE / "images" / "growth.svg")
 
 
-WHAT: dict[str, Callable[[int], None]] = {"doubt": doubt, "blind": blind, "noise": noise, "growth": growth}
+WHAT: dict[str, Callable[[int], None]] = {
+    "demo": demo, "doubt": doubt, "blind": blind, "noise": noise, "growth": growth,
+}  # fmt: skip
 
 
 def main() -> None:
