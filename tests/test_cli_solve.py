@@ -428,7 +428,7 @@ def test_files_that_are_no_plan(tiger_plan: Plan, tmp_path: Path, capsys: pytest
     assert run("verify", str(path), "tiger", capsys=capsys)[0] == 1
     code, _, err = run("verify", str(tmp_path / "absent.npz"), "tiger", capsys=capsys)
     assert code == 1
-    assert "No such file" in err
+    assert "no such file" in err
 
 
 # -- policies in words --------------------------------------------------------------------------
@@ -559,7 +559,7 @@ def test_figures_with_hostile_names(n_states: int, tmp_path: Path) -> None:
     for ending in _SIGNATURES:
         save_figure(figure, tmp_path / f"plan{ending}")
     left, right = figure.axes
-    assert left.get_ylabel() == r"average cost [\$/day_\$]"
+    assert left.get_ylabel() == r"average cost [\$/day_\$ a step]"
     legend = right.get_legend()
     if n_states in (2, 3):
         assert legend is not None

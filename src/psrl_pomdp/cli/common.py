@@ -121,7 +121,7 @@ def print_rows(rows: Sequence[Sequence[str]], narrow: int = 60) -> None:
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True, style="dim")
-    table.add_column()
+    table.add_column(overflow="fold")
     for label, text in rows:
         table.add_row(Text(plain(label)), Text(plain(text)))
     out.print(table)
