@@ -54,12 +54,25 @@ void play(int64_t n, int N,
   double pred[S*K], step[S*S*K], row[S*K], chance[K], w[K];
   int64_t t = 1;
   for (int64_t i = 0; i < n; i++) {
-    /* choose */
+    /* choose, one step ahead */
     int best = 0; double least = 1e300;
     for (int v = 0; v < N; v++) { double x = 0;
       for (int s = 0; s < S; s++) x += vectors[v*S+s]*mine[s];
       if (x < least) { least = x; best = v; } }
-    int a = (int)actions[best];
+    int own = (int)actions[best], a = own; double worth[A];
+    for (int c = 0; c < A; c++) {
+      double total = 0, moved[S];
+      for (int s = 0; s < S; s++) total += cost[c*S+s]*mine[s];
+      for (int y = 0; y < S; y++) { moved[y] = 0;
+        for (int s = 0; s < S; s++) moved[y] += mine[s]*mykernel[(c*S+s)*S+y]; }
+      for (int o = 0; o < O; o++) { double low = 1e300;
+        for (int v = 0; v < N; v++) { double x = 0;
+          for (int y = 0; y < S; y++) x += vectors[v*S+y]*(moved[y]*eta[(c*O+o)*S+y]);
+          if (x < low) low = x; }
+        total += low; }
+      worth[c] = total; }
+    for (int c = 0; c < A; c++)
+      if (c != own && worth[c] < worth[a] - (a == own ? 1e-12 : 0)) a = c;
     /* world */
     int st = (int)present[0];
     double e = 0, gb = 0, gk = 0, gc = 0;
@@ -177,7 +190,8 @@ def in_numpy(parts: Parts, n: int) -> float:
     state, pseudo, sums = 0, np.zeros((own.n_actions, own.n_states)), np.zeros(5)
     begun = time.process_time()
     for i in range(n):
-        a = int(parts.actions[(parts.vectors @ mine).argmin()])
+        onward = np.einsum("s,ast,aot->aot", mine, kernels[0], parts.eta)
+        a = int((own.cost @ mine + (onward @ parts.vectors.T).min(axis=2).sum(axis=1)).argmin())
         sums[0] += own.cost[a, state]
         sums[1] += truth @ own.cost[a]
         sums[2] += np.abs(truth - mine).sum()

@@ -281,7 +281,7 @@ def test_the_second_ctrl_c_does_not_wait() -> None:
 def test_solve_from_a_thread() -> None:
     """Which may not set handlers."""
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(solve._solve, problem("tiger"), 1e-2, None, None).result().status == "closed"
+        assert pool.submit(solve._solve, problem("tiger"), tolerance=1e-2).result().status == "closed"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from psrl_pomdp import POMDP, CertificateError, Plan, Setting, plan, problem, verify
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.errors import StartDependentError
+from psrl_pomdp.planning.accuracy import Accuracy
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.gains import end_components, gain_and_bias, longest_ways, optimal
 from psrl_pomdp.planning.loop import close
@@ -258,7 +259,7 @@ def test_the_bounds_hold_after_every_round() -> None:
         last = bracket.lower, bracket.upper
 
     rounds = iter([None] * 6 + ["enough"])
-    assert close(bracket, 1e-12, lambda: next(rounds), look) == "enough"
+    assert close(bracket, Accuracy(1e-12), lambda: next(rounds), look) == "enough"
     assert last[1] < 0.3
 
 

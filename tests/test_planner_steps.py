@@ -17,6 +17,7 @@ from psrl_pomdp import POMDP, Setting, plan, problem, verify
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import grid_steps as steps
 from psrl_pomdp.planning import loop
+from psrl_pomdp.planning.accuracy import Accuracy
 from psrl_pomdp.planning.chains import Chain, apply_transposed
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.interpolation import TO_THE_END
@@ -36,7 +37,7 @@ def test_points_without_little_coordinates_still_close_the_gap() -> None:
     bracket.grid.snap = 0.3
     bracket.round(1e-6)
     assert bracket.gap > 1e-4
-    assert close(bracket, 1e-6, lambda: None) == "closed"
+    assert close(bracket, Accuracy(1e-6), lambda: None) == "closed"
     assert bracket.grid.snap < 1e-5
     exact = plan(model, 1e-7)
     assert bracket.lower <= exact.upper_cost

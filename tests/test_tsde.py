@@ -49,7 +49,7 @@ def test_counts_and_episodes_by_hand() -> None:
 
 def test_it_draws_kernels_from_the_dirichlet_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """4,000 draws: each entry within 5 standard errors of the mean; a false alarm in 100,000."""
-    import psrl_pomdp.agent as module
+    import psrl_pomdp.effort as module
 
     drawn = []
 
@@ -91,7 +91,7 @@ def test_known_and_shared_rows_stay_known_and_shared() -> None:
 
 
 def test_effort_is_heeded_and_a_tolerance_of_ones_own_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    import psrl_pomdp.agent as module
+    import psrl_pomdp.effort as module
 
     limits = []
 

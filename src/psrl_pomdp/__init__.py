@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from .gym_registration import register_with_gymnasium
 
 if TYPE_CHECKING:
-    from .agent import Effort, PSRLAgent
+    from .agent import PSRLAgent
     from .baselines import RandomAgent
     from .checks import Finding, check_agent, check_model, check_planner, check_posterior
+    from .effort import Effort
     from .errors import (
+        CoarsePlanWarning,
         ImpossibleObservation,
         InvalidModelError,
         OutOfOrderError,
@@ -48,6 +50,7 @@ __version__ = "0.1.0"
 __all__ = [
     "POMDP",
     "CertificateError",
+    "CoarsePlanWarning",
     "DirichletPosterior",
     "DirichletPrior",
     "DoublingSchedule",
@@ -100,6 +103,7 @@ __all__ = [
 
 _ROOMS = {
     "baselines": ("RandomAgent",),
+    "effort": ("Effort",),
     "experiment": ("Study", "read_study"),
     "trace": ("Trace",),
     "simulation": (
@@ -112,12 +116,10 @@ _ROOMS = {
         "Schedule",
         "TSDESchedule",
     ),
-    "agent": (
-        "Effort",
-        "PSRLAgent",
-    ),
+    "agent": ("PSRLAgent",),
     "checks": ("Finding", "check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
+        "CoarsePlanWarning",
         "ImpossibleObservation",
         "InvalidModelError",
         "OutOfOrderError",

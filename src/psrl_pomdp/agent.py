@@ -10,13 +10,14 @@
 
 π* is planned with a certified gap of at most ε_k, by default 1/t_k for a finite set and 1/√t_k otherwise.
 That adds at most Σ T_k ε_k to the regret, O(log T) and O(√T), and the paper's theorems survive, up to the
-horizon at which ε_k reaches its floor. Where a plan's work is spent first, what is missing is recorded
-(`EpisodeRecord.shortfall`).
+horizon at which ε_k reaches its floor. The gap is also kept small beside what is at stake (`effort`), and so
+only smaller. Where a plan's work is spent first, what is missing is recorded (`EpisodeRecord.shortfall`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -27,112 +28,35 @@ import numpy.typing as npt
 
 from . import episodes as steps
 from .arrays import Array
+from .atomic_calls import AtomicCalls
 from .belief import likelihoods
 from .checks import PlanLike, Planner
-from .errors import InvalidModelError, OutOfOrderError
+from .effort import FINITE_RTOL, GENERAL_RTOL, Effort, Tolerance, one_over, one_over_root
+from .errors import CoarsePlanWarning, InvalidModelError, OutOfOrderError
 from .files.atomic import write_atomically
 from .model import POMDP, Setting
 from .planning import Plan, plan
+from .planning.accuracy import COARSE, Accuracy
 from .posterior import DirichletPrior, FinitePrior
 from .posterior.ensemble import Used
 from .posterior.protocol import action_numbers, reading_number, reading_numbers
+from .records import REASONS, EpisodeRecord, Info
 from .schedule import DoublingSchedule, Schedule, TSDESchedule
 
 if TYPE_CHECKING:
     from .posterior import DirichletPosterior, FinitePosterior
 
-Codes = npt.NDArray[np.uint16]
-Tolerance = Callable[[int], float]  # t_k -> ε_k
+__all__ = ["REASONS", "Effort", "EpisodeRecord", "Info", "PSRLAgent", "Tolerance"]
 
-REASONS = ("goes on", "schedule", "pseudo-counts", "schedule and pseudo-counts", "kernel ruled out")
+Codes = npt.NDArray[np.uint16]
+
+# What steps replace and never change in place, beside the arrays of `_changed`.
+_REPLACED = ("action", "posterior", "plans", "last_plan", "_taken_in", "_present", "_policy", "_used")
+
 _COUNTS = {"time": steps.TIME, "expected": steps.EXPECTED, "none": steps.NONE}
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How well to plan, and at what cost.
-
-    ε_k is `tolerance(t_k)`, but between `floor` and `ceiling`. `max_work` counts operations, so that runs
-    repeat; `time_limit` seconds are for use in front of a real system, where they need not.
-    """
-
-    tolerance: Tolerance | None = None  # 1/t_k for a finite set, 1/√t_k otherwise
-    floor: float = 1e-6
-    ceiling: float = 0.02
-    max_work: float | None = 3e8
-    max_points: int = 2000
-    time_limit: float | None = None
-
-    def at(self, start: int, rule: Tolerance) -> float:
-        """ε_k."""
-        wanted = (self.tolerance or rule)(start)
-        return float(min(self.ceiling, max(self.floor, wanted)))
-
-    def planned(self, model: POMDP, tolerance: float, near: Plan | None = None) -> Plan:
-        """A plan within these limits, begun from the plan `near`. Ctrl-C is passed on, not planned around."""
-        found = plan(
-            model,
-            tolerance,
-            self.time_limit,
-            warm_start=near,
-            max_work=self.max_work,
-            max_points=self.max_points,
-        )
-        if found.status == "interrupted":
-            raise KeyboardInterrupt
-        return found
-
-    def words(self) -> dict[str, float | None]:
-        """For files: all but the tolerance, which is code."""
-        return {name: value for name, value in vars(self).items() if name != "tolerance"}
-
-
-@dataclass(frozen=True)
-class EpisodeRecord:
-    """Episode k: when it was, what was played, how well it was planned, and why it ended."""
-
-    number: int  # k
-    start: int  # t_k
-    length: int  # T_k, so far
-    ended: str  # one of REASONS
-    kernel: int | None  # its number in a finite set
-    lower_cost: float  # J(θ_k) is between these, scaled
-    upper_cost: float
-    tolerance: float  # ε_k
-    status: str  # of the plan
-    work: float  # counted operations of planning
-    span: float | None = None  # the span of the plan's value function is at most this, scaled
-
-    @property
-    def shortfall(self) -> float:
-        """What the plan fell short of ε_k."""
-        return max(0.0, self.upper_cost - self.lower_cost - self.tolerance)
-
-
-@dataclass(frozen=True)
-class Info:
-    """What the agent thinks, at the action that it chose last."""
-
-    time: int  # t
-    episode: int  # k
-    episode_start: int  # t_k
-    previous_length: int  # T_{k−1}
-    last_step: int  # SCHED(t_k, T_{k−1})
-    last_ended: str | None  # why the episode before ended
-    kernel: Array  # [A, S, S']: θ_k
-    kernel_number: int | None  # in a finite set
-    belief: Array  # [S]: h_t(·; θ_k)
-    plan: PlanLike  # its .lower and .upper hold J(θ_k)
-    tolerance: float  # ε_k
-    pseudo_counts: npt.NDArray[np.int64]  # [A, S]: m̃_t
-    expected_counts: Array  # [A, S]: ñ_t
-    effective_size: float  # how many kernels are still in question
-    action: int
-    costs: Array  # [A]: c(h_t, a), the cost now of each action under θ_k, in the user's numbers
-    advantages: Array  # [A]: how much more each action costs in the long run than the best, under θ_k
-
-
-class PSRLAgent:
+class PSRLAgent(AtomicCalls):
     """Learns to control a system one reading at a time.
 
     >>> from psrl_pomdp import problem
@@ -156,6 +80,7 @@ class PSRLAgent:
             raise InvalidModelError(
                 f"prior is a {type(prior).__name__}, not a FinitePrior or a DirichletPrior"
             )
+        super().__init__()
         finite = isinstance(prior, FinitePrior)
         self.prior = prior
         self.schedule = schedule or (DoublingSchedule() if finite else TSDESchedule())
@@ -172,8 +97,10 @@ class PSRLAgent:
         self._taken_in = 0  # whether the reading after it was taken in already: between calls of `play`
         shape = (prior.setting.n_actions, prior.setting.n_states)
         self._likelihood = likelihoods(prior.setting)
-        self._used = _nothing_used(prior.setting)
-        self._policy = _no_policy(prior.setting)
+        n_actions, n_states = shape
+        self._used = _used(np.zeros((n_actions, n_states, n_states)), np.zeros(n_states))
+        self._policy = _policy(prior.setting, self._likelihood)
+        self._warned = False  # of a coarse plan
         self._present = _Present()
         self._episode = steps.Episode(
             np.array([0, 0, _COUNTS[self.schedule.pseudo_count], steps.GOES_ON]),
@@ -193,16 +120,19 @@ class PSRLAgent:
     @property
     def time(self) -> int:
         """t, the number of readings taken in, the first one included; 0 before it."""
+        self._settle()
         return int(self._episode.clock[0])
 
     @property
     def episode_number(self) -> int:
         """k."""
+        self._settle()
         return self._present.number
 
     @property
     def pseudo_counts(self) -> npt.NDArray[np.int64]:
         """[A, S]: m̃_t."""
+        self._settle()
         return self._episode.pseudo.copy()
 
     # -- Algorithm 1 ----------------------------------------------------------------------------
@@ -212,12 +142,19 @@ class PSRLAgent:
 
         The first call takes the first reading, or None where nothing is read before the first action. Later
         None means that a reading was lost: beliefs go on by prediction, and nothing is learned.
+
+        A call that raises, for whatever reason, leaves the agent as it was before: the same reading can be
+        given again. Threads take turns.
         """
+        return self._atomically(self._step, observation)
+
+    def _step(self, observation: int | str | None) -> int:
         if self.action is None:
             self._start(observation)
         else:
             self._take_in(self.action, observation)
         self.action = self.choose_action()
+        self._warn_of_coarse_plan()
         return self.action
 
     def _start(self, observation: int | str | None) -> None:
@@ -274,7 +211,7 @@ class PSRLAgent:
     def choose_action(self) -> int:
         """a_t = π_k(h_t(·; θ_k))."""
         if self._present.compiled:
-            return int(steps.choose(self._policy, self._used.belief))
+            return int(steps.choose(self._policy, self._used))
         return int(self._present.plan.action(self._used.belief[:, 0].copy()))
 
     # -- the same, many steps at a time -----------------------------------------------------------
@@ -288,8 +225,12 @@ class PSRLAgent:
         """What `act` does in a simulated world, in one compiled loop.
 
         It goes up to the end of the episode, or one step for each of `uniforms[n, 2]`, writes what happened
-        from `begin` on, and returns how many actions it took.
+        from `begin` on, and returns how many actions it took. Where it raises, the agent is as it was before,
+        and the world is not.
         """
+        return self._atomically(self._play, world, uniforms, actions, readings, begin)
+
+    def _play(self, world: steps.World, uniforms: Array, actions: Codes, readings: Codes, begin: int) -> int:
         assert self.action is not None
         flags = np.array([self.action, self._taken_in, 0])
         done, why = steps.play(
@@ -303,7 +244,34 @@ class PSRLAgent:
         if why in (steps.IMPOSSIBLE, steps.TOO_UNLIKELY):
             self.posterior.update(self.action, int(world.present[1]))  # raises, and says why
         self.end_episode_if_over()
+        self._warn_of_coarse_plan()
         return int(done)
+
+    # -- all of a call or nothing of it ------------------------------------------------------------
+
+    def _snapshot(self) -> Any:
+        return (
+            {name: getattr(self, name) for name in _REPLACED},
+            [array.copy() for array in self._changed],
+            len(self.episodes),
+            [rng.bit_generator.state for rng in (self.rng, self.posterior_rng)],
+            self.posterior.snapshot(),
+        )
+
+    def _restore(self, snapshot: Any) -> None:
+        replaced, changed, n_episodes, streams, learned = snapshot
+        vars(self).update(replaced)
+        for array, before in zip(self._changed, changed, strict=True):
+            array[...] = before
+        del self.episodes[n_episodes:]
+        for rng, state in zip((self.rng, self.posterior_rng), streams, strict=True):
+            rng.bit_generator.state = state
+        self.posterior.go_back(learned)
+
+    @property
+    def _changed(self) -> tuple[npt.NDArray[Any], ...]:
+        """Arrays that steps change in place."""
+        return (*self._episode, self._used.belief, self._used.chance, self._policy.node)
 
     # -- planning -------------------------------------------------------------------------------
 
@@ -311,12 +279,11 @@ class PSRLAgent:
         """Plan for θ_k, and take up its belief and its policy."""
         present = self._present
         present.kernel, present.index = kernel, index
-        self._used.transition[..., 0] = kernel
-        self._used.belief[:, 0] = belief
-        finite = isinstance(self.prior, FinitePrior)
-        present.tolerance = self.effort.at(present.start, _one_over if finite else _one_over_root)
+        self._used = _used(kernel, belief)
+        rule = one_over if isinstance(self.prior, FinitePrior) else one_over_root
+        present.tolerance = self.effort.at(present.start, rule)
         present.plan, present.work = self.plan_for(kernel, index, present.tolerance)
-        self._policy = present.policy(belief, self.setting) if present.compiled else _no_policy(self.setting)
+        self._policy = present.policy(belief, self.setting, self._likelihood)
 
     def replan(self) -> None:
         """π*(·; θ_k) once more, where it could not be kept."""
@@ -326,23 +293,45 @@ class PSRLAgent:
     def plan_for(self, kernel: Array, index: int | None, tolerance: float) -> tuple[PlanLike, float]:
         """π*(·; θ_k) to within `tolerance`, and the work. Plans for a finite set are kept and refined."""
         if index is not None and isinstance(self.prior, FinitePrior):
-            earlier = self.plans.get(index)
-            if earlier is not None and np.ptp(scaled_bounds(earlier, self.setting)) <= tolerance:
+            earlier, model, rtol = self.plans.get(index), self.prior.model(index), FINITE_RTOL
+            if earlier is not None and self._is_accurate(earlier, tolerance, rtol):
                 return earlier, 0.0
-            model = self.prior.model(index)
         else:
-            earlier, model = self.last_plan, POMDP(self.setting, kernel)
+            earlier, model, rtol = self.last_plan, POMDP(self.setting, kernel), GENERAL_RTOL
         if self.planner is not plan:
             found, work = self.planner(model, tolerance, self.effort.time_limit), 0.0
         else:
-            found = self.effort.planned(model, tolerance, earlier if isinstance(earlier, Plan) else None)
+            near = earlier if isinstance(earlier, Plan) else None
+            found = self.effort.planned(model, tolerance, near, rtol)
             work = found.rounds[-1].work if found.rounds else 0.0
             if index is not None and isinstance(earlier, Plan) and earlier.gap < found.gap:
                 found = earlier  # for the same kernel: the better of the two
         if index is not None:
-            self.plans[index] = found
+            self.plans = {**self.plans, index: found}  # not in place: a snapshot may hold the old ones
         self.last_plan = found
         return found, work
+
+    def _is_accurate(self, found: PlanLike, tolerance: float, rtol: float) -> bool:
+        """Whether a plan that was made earlier is accurate enough for now."""
+        lower, upper = scaled_bounds(found, self.setting)
+        blind = found.blind_cost if isinstance(found, Plan) else 1.0
+        effort = self.effort
+        wanted = Accuracy.of(tolerance, effort.rtol or rtol, effort.atol, self.setting.units)
+        return upper - lower <= wanted.allowed(lower, upper, blind)
+
+    def _warn_of_coarse_plan(self) -> None:
+        """Once in the life of an agent."""
+        found, asked = self._present.plan, self.effort.rtol or 0.0
+        if self._warned or not isinstance(found, Plan) or found.relative_gap <= max(COARSE, asked):
+            return
+        self._warned = True
+        warnings.warn(
+            f"the plan of episode {self._present.number} may be {100 * found.relative_gap:.3g} % of what is "
+            f"at stake away from optimal ({found.status}; between {found.lower:.6g} and {found.upper:.6g}); "
+            "Effort(rtol=..., atol=..., max_work=...) says how well to plan",
+            CoarsePlanWarning,
+            stacklevel=5,  # whoever called `act` or `play`
+        )
 
     # -- what it knows --------------------------------------------------------------------------
 
@@ -353,21 +342,19 @@ class PSRLAgent:
         nothing is read before the first action. Both are numbers, or names where the setting has names. Go on
         with `act` and the reading after the last action.
         """
-        if self.time:
+        self._atomically(self._learn, observations, actions)
+
+    def _learn(self, observations: Sequence[Any], actions: Sequence[Any]) -> None:
+        if self._episode.clock[0]:
             raise OutOfOrderError("learn: a log comes before the first action")
         if len(observations) != len(actions) or not len(actions):
             raise InvalidModelError(f"a log of {len(observations)} readings and {len(actions)} actions")
         taken = action_numbers(self.setting, actions)
         seen = reading_numbers(self.setting, observations)
         lost = seen == self.setting.n_observations
-        before = self.posterior_rng.bit_generator.state
-        try:
-            fresh = self.prior.posterior(self.posterior_rng)
-            fresh.start(None if lost[0] else int(seen[0]))
-            fresh.update_many(taken[:-1], np.where(lost, -1, seen)[1:])
-        except Exception:
-            self.posterior_rng.bit_generator.state = before
-            raise
+        fresh = self.prior.posterior(self.posterior_rng)
+        fresh.start(None if lost[0] else int(seen[0]))
+        fresh.update_many(taken[:-1], np.where(lost, -1, seen)[1:])
         self.posterior, self.action = fresh, int(taken[-1])
         self._episode.clock[:2] = fresh.time  # what was before the first episode is over
 
@@ -391,12 +378,14 @@ class PSRLAgent:
     @property
     def info(self) -> Info:
         """What it thinks, for people."""
+        return self._undisturbed(self._info)
+
+    def _info(self) -> Info:
         if self.action is None or not self._present.number:
             raise OutOfOrderError("info: no action was chosen so far")
         now, belief = self._present, self._used.belief[:, 0].copy()
-        costs, advantages = self._weighed(belief)
         return Info(
-            time=self.time,
+            time=int(self._episode.clock[0]),
             episode=now.number,
             episode_start=now.start,
             previous_length=now.previous_length,
@@ -407,36 +396,22 @@ class PSRLAgent:
             belief=belief,
             plan=now.plan,
             tolerance=now.tolerance,
-            pseudo_counts=self.pseudo_counts,
+            pseudo_counts=self._episode.pseudo.copy(),
             expected_counts=self.posterior.expected_counts,
             effective_size=self.posterior.effective_size,
             action=self.action,
-            costs=costs,
-            advantages=advantages,
+            costs=np.asarray(self.setting.units.from_scaled(self.setting.cost @ belief)),
+            advantages=self._advantages(),
         )
 
-    def _weighed(self, belief: Array) -> tuple[Array, Array]:
-        """c(b, a), and c(b, a) + E[v(b′)] over the least of it, under θ_k and the plan's v, if it has one."""
-        setting = self.setting
-        now = setting.cost @ belief
-        if not self._present.compiled or self._present.plan.controller.gains is not None:
-            return np.asarray(setting.units.from_scaled(now)), np.full(len(now), np.nan)
-        later = np.array(
-            [
-                steps.expected_value(
-                    self._policy.vectors,
-                    self._present.kernel[a],
-                    setting.observation[a],
-                    belief,
-                    np.empty_like(belief),
-                )
-                for a in range(setting.n_actions)
-            ]
-        )
-        total = now + later
-        return np.asarray(setting.units.from_scaled(now)), np.asarray(
-            setting.units.difference(total - total.min())
-        )
+    def _advantages(self) -> Array:
+        """[A]: c(b, a) + E[v(b′)] under θ_k and the plan's v, less that of the action that it chooses."""
+        policy = self._policy
+        if not self._present.compiled or policy.node[0] >= 0:
+            return np.full(self.setting.n_actions, np.nan)
+        chosen = int(steps.choose(policy, self._used))
+        more = np.maximum(policy.worth - policy.worth[chosen], 0.0)  # a tie may be broken within rounding
+        return np.asarray(self.setting.units.difference(more))
 
     # -- files ----------------------------------------------------------------------------------
 
@@ -450,7 +425,7 @@ class PSRLAgent:
         """What `save` writes."""
         from .agent_files import to_bytes
 
-        return to_bytes(self)
+        return self._undisturbed(to_bytes, self)
 
     @classmethod
     def load(
@@ -491,14 +466,6 @@ def scaled_bounds(found: PlanLike, setting: Setting) -> tuple[float, float]:
     return low, high
 
 
-def _one_over(start: int) -> float:
-    return 1.0 / start
-
-
-def _one_over_root(start: int) -> float:
-    return float(1.0 / np.sqrt(start))
-
-
 @dataclass
 class _Present:
     """The episode that is going on."""
@@ -528,29 +495,42 @@ class _Present:
         """Whether the plan is ours; others' are asked for every action."""
         return isinstance(self.plan, Plan)
 
-    def policy(self, belief: Array, setting: Setting) -> steps.Policy:
-        """The plan's policy over all states of the model: those it left out have no belief anyway."""
-        controller = self.plan.controller
-        vectors = np.zeros((len(controller), setting.n_states))
-        vectors[:, list(self.plan.states)] = controller.vectors
-        node = self.plan_node(belief) if controller.gains is not None else -1
-        return steps.Policy(vectors, controller.actions, controller.successors, np.array([node]))
+    def policy(self, belief: Array, setting: Setting, likelihood: Array) -> steps.Policy:
+        """The plan's policy, or a blank where the plan is not ours."""
+        if not self.compiled:
+            return _policy(setting, likelihood)
+        return policy_of(self.plan, belief, setting, likelihood)
 
 
-def _nothing_used(setting: Setting) -> Used:
-    n_actions, n_states = setting.n_actions, setting.n_states
-    return Used(
-        np.zeros((n_actions, n_states, n_states, 1)),
-        np.zeros((n_states, 1)),
-        np.zeros((n_states, 1)),
-        np.zeros(1),
+def policy_of(found: Plan, belief: Array, setting: Setting, likelihood: Array) -> steps.Policy:
+    """A plan's policy over all states of the model: those that it left out have no belief anyway."""
+    controller = found.controller
+    vectors = np.zeros((len(controller), setting.n_states))
+    vectors[:, list(found.states)] = controller.vectors
+    node = int(found.follow(belief).node) if controller.gains is not None else -1
+    return _policy(setting, likelihood)._replace(
+        vectors=vectors,
+        actions=controller.actions,
+        successors=controller.successors,
+        node=np.array([node]),
     )
 
 
-def _no_policy(setting: Setting) -> steps.Policy:
+def _policy(setting: Setting, likelihood: Array) -> steps.Policy:
+    """A blank policy for a setting."""
     return steps.Policy(
-        np.zeros((1, setting.n_states)),
-        np.zeros(1, np.int64),
-        np.zeros((1, setting.n_observations), np.int64),
-        np.array([-1]),
+        vectors=np.zeros((1, setting.n_states)),
+        actions=np.zeros(1, np.int64),
+        successors=np.zeros((1, setting.n_observations), np.int64),
+        node=np.array([-1]),
+        likelihood=likelihood,
+        cost=setting.cost,
+        worth=np.zeros(setting.n_actions),
+        moved=np.zeros(setting.n_states),
     )
+
+
+def _used(kernel: Array, belief: Array) -> Used:
+    """Arrays of their own for a kernel in use and its belief."""
+    column = np.array(belief, dtype=np.float64)[:, None]
+    return Used(kernel[..., None].copy(), column, np.zeros_like(column), np.zeros(1))

@@ -23,8 +23,9 @@ from .posterior import DirichletPrior, FinitePrior
 from .schedule import Schedule, schedule_named
 
 if TYPE_CHECKING:
-    from .agent import PSRLAgent, Tolerance
+    from .agent import PSRLAgent
     from .checks import Planner
+    from .effort import Tolerance
 
 VERSION = 1
 _LARGEST = 4 << 30  # bytes of one array
@@ -85,7 +86,8 @@ def _rebuilt(
     planner: Planner,
     tolerance: Tolerance | None,
 ) -> PSRLAgent:
-    from .agent import Effort, EpisodeRecord
+    from .effort import Effort
+    from .records import EpisodeRecord
 
     if words["own_tolerance"] and tolerance is None:
         raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
@@ -117,7 +119,8 @@ def _rebuilt(
     agent._present = replace(agent._present, kernel=arrays["kernel"], **words["present"])
     if listed["present"] is not None:
         agent._present.plan = plans[listed["present"]]
-        agent._policy = agent._present.policy(agent._used.belief[:, 0], prior.setting)
+        belief = agent._used.belief[:, 0]
+        agent._policy = agent._present.policy(belief, prior.setting, agent._likelihood)
         agent._policy.node[:] = arrays["node"]
     elif agent._present.number:
         agent.replan()
@@ -137,7 +140,9 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
         for i, other in enumerate(found):
             if other is plan:
                 return i
-        arrays[f"plan.{len(found)}"] = np.frombuffer(plan.to_bytes(), np.uint8)
+        # The same agent has the same bytes, however long its plans took.
+        timeless = replace(plan, rounds=tuple(replace(r, seconds=0.0) for r in plan.rounds))
+        arrays[f"plan.{len(found)}"] = np.frombuffer(timeless.to_bytes(), np.uint8)
         found.append(plan)
         return len(found) - 1
 

@@ -30,15 +30,20 @@ TIME, EXPECTED, NONE = 0, 1, 2
 # |θ*(· | s_t, a_t) − θ_k(· | s_t, a_t)|₁; and c(b_t, a_t) − c(h_t(·; θ_k), a_t).
 COST, EXPECTED_COST, BELIEF_GAP, KERNEL_GAP, COST_GAP = 0, 1, 2, 3, 4
 N_SUMS = 5
+_ROUNDING = 1e-12  # of a worth
 
 
 class Policy(NamedTuple):
-    """What an episode plays: the vector that attains min α·b, or a controller that follows its readings."""
+    """What an episode plays: a look-ahead on v(b) = min α·b, or a controller that follows its readings."""
 
     vectors: Array  # [N, S]
     actions: Index  # [N]
     successors: Index  # [N, O]
     node: Index  # [1]: where the controller is; −1 where beliefs choose
+    likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a lost reading
+    cost: Array  # [A, S]
+    worth: Array  # [A]: c(b, a) + E[v(b′)], where beliefs have chosen
+    moved: Array  # [S]: scratch
 
 
 class Episode(NamedTuple):
@@ -63,11 +68,50 @@ class World(NamedTuple):
 
 
 @bare()
-def choose(policy, belief):
-    """a_t = π_k(h_t(·; θ_k)); `belief[S, 1]`."""
+def choose(policy, used):
+    """a_t = π_k(h_t(·; θ_k)): the action of the controller's node, or the one of the least `worth`.
+
+    The plan proves min_a [c(b, a) + E v(b′)] ≤ v(b) + upper for v(b) = min α·b. Summed over time, this shows
+    that the action that attains the minimum costs at most `upper` on average, as does the action of the
+    vector that attains v(b), which is never worth more. That one is played where only rounding differs.
+    """
     if policy.node[0] >= 0:
         return policy.actions[policy.node[0]]
-    return policy.actions[best_vector(policy.vectors, belief[:, 0])]
+    belief, worth = used.belief, policy.worth
+    own = policy.actions[best_vector(policy.vectors, belief[:, 0])]
+    best = own
+    weigh(policy, used, own)
+    for a in range(len(worth)):
+        if a != own:
+            weigh(policy, used, a)
+            if worth[a] < worth[best] - (_ROUNDING if best == own else 0.0):
+                best = a
+    return best
+
+
+@bare()
+def weigh(policy, used, action):
+    """`worth[a]` = c(b, a) + Σ_o min_n α_n·(b M[a, o]) at the belief in use."""
+    belief, moved, vectors = used.belief, policy.moved, policy.vectors
+    n_states = len(moved)
+    total = 0.0
+    for s in range(n_states):
+        total += policy.cost[action, s] * belief[s, 0]
+    for t in range(n_states):
+        mass = 0.0
+        for s in range(n_states):
+            mass += belief[s, 0] * used.transition[action, s, t, 0]
+        moved[t] = mass
+    for o in range(policy.likelihood.shape[1] - 1):
+        likelihood = policy.likelihood[action, o]
+        least = np.inf
+        for n in range(len(vectors)):
+            value = 0.0
+            for t in range(n_states):
+                value += vectors[n, t] * (moved[t] * likelihood[t])
+            least = min(least, value)
+        total += least
+    policy.worth[action] = total
 
 
 @bare()
@@ -202,7 +246,7 @@ def play(
                     return done, REFRESH
             if episode.clock[3] != GOES_ON:
                 return done, EPISODE_OVER
-        action = choose(policy, used.belief)
+        action = choose(policy, used)
         answer(world, action, used, uniforms[done])
         actions[begin + done] = action
         readings[begin + done] = world.present[1]

@@ -33,6 +33,10 @@ class OutOfOrderError(PSRLError, RuntimeError):
     """A call before its time, such as an update before the start."""
 
 
+class CoarsePlanWarning(UserWarning):
+    """An agent plays a plan that may be far from optimal beside what is at stake."""
+
+
 class ParseError(PSRLError, ValueError):
     """A model file that cannot be read: `hallway.pomdp:41: unknown state 'lft'`."""
 

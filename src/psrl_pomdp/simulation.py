@@ -19,7 +19,7 @@ from . import episodes as steps
 from .agent import PSRLAgent
 from .arrays import Array
 from .belief import drawn
-from .errors import InvalidModelError, ParseError
+from .errors import InvalidModelError, OutOfOrderError, ParseError
 from .files.archives import pack, unpack
 from .files.streams import stream_in, stream_out
 from .model import POMDP
@@ -117,6 +117,7 @@ class Simulation:
         self.taken: list[dict[str, Any]] = []  # checkpoints
         self.episode_sums: list[Array] = []
         self._nobody = _nobody(model)
+        self._cut_short = False  # by an exception, after which world and agent may be out of step
 
     def until(self, horizon: int, progress: Callable[[int], None] | None = None) -> Trace:
         """Go on to `horizon` steps in all."""
@@ -136,6 +137,9 @@ class Simulation:
 
     def _steps(self, n: int) -> None:
         """`n` more actions."""
+        if self._cut_short:
+            raise OutOfOrderError("this run was cut short by an exception: begin it again")
+        self._cut_short = True
         uniforms = self.chance.random((n, 2))
         if self.time == 0:
             self._first(uniforms[0])
@@ -143,6 +147,7 @@ class Simulation:
         while len(uniforms):
             done = self._compiled(uniforms) if self._can_compile() else self._streamed(uniforms)
             uniforms = uniforms[done:]
+        self._cut_short = False
 
     def _first(self, uniform: Array) -> None:
         """The first action, which takes the first reading, or nothing."""
@@ -255,7 +260,7 @@ class Simulation:
             raise ParseError("a run of another model, of another seed or of another version", path="run")
         agent = type(self.agent).from_bytes(arrays["agent"].tobytes())  # type: ignore[attr-defined]
         self.agent, self.learner = agent, agent if isinstance(agent, PSRLAgent) else None
-        self.time = words["time"]
+        self.time, self._cut_short = words["time"], False
         self.chance = stream_in(words["chance"])
         for name in _MOVING:
             getattr(self.world, name)[...] = arrays[f"world.{name}"]

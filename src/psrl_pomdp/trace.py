@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import episodes as steps
-from .agent import EpisodeRecord
 from .arrays import Array
 from .errors import InvalidModelError
 from .model import POMDP
 from .planning import Plan
+from .records import EpisodeRecord
 
 Index = npt.NDArray[np.int64]
 

@@ -20,9 +20,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..agent import Effort, PSRLAgent
+from ..agent import PSRLAgent
 from ..arrays import Array
 from ..checks import Planner
+from ..effort import Effort
 from ..planning import plan
 from ..posterior import DirichletPrior, FinitePosterior, FinitePrior
 from ..posterior.mode import posterior_mode

@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..agent import Effort
 from ..arrays import Array
+from ..effort import Effort
 from ..model import POMDP, Setting
 from .moments import Moments
 from .playing import Learner, Player, Seed, drawn_near

@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import episodes as steps
-from ..agent import Effort
+from ..agent import policy_of
 from ..arrays import Array
 from ..belief import first_likelihood, likelihoods
 from ..checks import PlanLike
 from ..compiled import kept
+from ..effort import Effort
 from ..errors import InvalidModelError, ParseError
 from ..files.archives import as_saved_agent, pack, unpack
 from ..files.array_files import read_json, write_json
@@ -72,7 +73,9 @@ class Player:
         self.model, self.found = model, found
         self.likelihood = likelihoods(model.setting)
         self.used = _used(model.transition, belief)
-        self.policy = _policy(found, belief) if isinstance(found, Plan) else None
+        self.policy: steps.Policy | None = None
+        if isinstance(found, Plan):
+            self.policy = policy_of(found, belief, model.setting, self.likelihood)
 
     @property
     def belief(self) -> Array:
@@ -94,7 +97,7 @@ class Player:
     def action(self) -> int:
         if self.policy is None:
             return self.found.action(self.belief)
-        return int(steps.choose(self.policy, self.used.belief))
+        return int(steps.choose(self.policy, self.used))
 
 
 def _used(transition: Array, belief: Array) -> Used:
@@ -102,12 +105,6 @@ def _used(transition: Array, belief: Array) -> Used:
     return Used(
         np.ascontiguousarray(transition[..., None]), column.copy(), np.zeros_like(column), np.zeros(1)
     )
-
-
-def _policy(found: Plan, belief: Array) -> steps.Policy:
-    own = found.controller
-    node = -1 if own.gains is None else found.follow(belief).node
-    return steps.Policy(own.vectors, own.actions, own.successors, np.array([node]))
 
 
 def belief_after(model: POMDP, first_reading: int | None, actions: Codes, readings: Codes) -> Array:

@@ -33,8 +33,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..agent import Effort
 from ..checks import PlanLike
+from ..effort import Effort
 from ..errors import InvalidModelError
 from ..model import POMDP, Setting
 from .coarse_planner import CoarsePlan, CoarsePlanner

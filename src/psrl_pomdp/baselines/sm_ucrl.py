@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..agent import Effort
+from ..effort import Effort
 from ..model import POMDP, Setting
 from .memoryless import MemorylessPolicy, best_memoryless, cumulative
 from .playing import Learner, Seed

@@ -26,9 +26,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..agent import Effort
 from ..agent_files import prior_in, prior_out, setting_in, setting_out
 from ..arrays import Array
+from ..effort import Effort
 from ..errors import InvalidModelError, ParseError
 from ..files.archives import as_saved_agent, pack, unpack
 from ..files.streams import stream_in, stream_out

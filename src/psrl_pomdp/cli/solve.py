@@ -41,6 +41,7 @@ _FIGURES = (".png", ".svg", ".pdf")
 _PATIENCE = 1.5  # seconds after which compiling is not from the disk
 _STATUS = {
     "closed": "closed: the gap is within the tolerance",
+    "coarse": "coarse: the gap is as asked for, but more than a fifth of what is at stake",
     "time limit": "stopped at the time limit; more time may close the gap",
     "work limit": "stopped at the work limit; more work may close the gap",
     "memory limit": "stopped with the grid full; more points may close the gap (--max-points)",
@@ -73,6 +74,17 @@ def _above_zero(context: click.Context, option: click.Parameter, value: float | 
     return value
 
 
+def _share(context: click.Context, option: click.Parameter, value: str) -> float:
+    """A share, such as 0.05 or 5%."""
+    text = value.strip()
+    try:
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no share, such as 0.05 or 5%") from None
+    _above_zero(context, option, share)
+    return share
+
+
 @click.command("solve")
 @model_argument("model")
 @parameter_option
@@ -84,6 +96,16 @@ def _above_zero(context: click.Context, option: click.Parameter, value: float | 
     callback=_above_zero,
     show_default=True,
     help="The gap to close to, with costs scaled to [0, 1].",
+)
+@click.option(
+    "--rtol",
+    default="1%",
+    callback=_share,
+    show_default=True,
+    help="The gap to close to, beside what is at stake: the optimal cost, or what the optimal reward lacks.",
+)
+@click.option(
+    "--atol", type=float, callback=_above_zero, help="The gap to close to, in the model's own units."
 )
 @click.option("--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after so long.")
 @click.option(
@@ -102,6 +124,8 @@ def command(
     parameters: tuple[str, ...],
     normalize: bool,
     tolerance: float,
+    rtol: float,
+    atol: float | None,
     time_limit: float | None,
     max_points: int | None,
     as_json: bool,
@@ -117,6 +141,7 @@ def command(
     Examples:
       psrl-pomdp solve tiger -p accuracy=0.9
       psrl-pomdp solve my-model.pomdp --tolerance 1e-3 --time-limit 60
+      psrl-pomdp solve my-machine.json --rtol 5% --atol 0.50
       psrl-pomdp solve railway --save railway.npz --figure railway.pdf
 
     \b
@@ -133,7 +158,8 @@ def command(
     if save is not None and save.exists() and Path(model).exists() and save.samefile(model):
         raise click.UsageError(f"--save {save} would replace the model")
     found = find_model(model, parameters, normalize)
-    result = _solve(found, tolerance, time_limit, max_points)
+    limits: dict[str, Any] = {} if max_points is None else {"max_points": max_points}
+    result = _solve(found, tolerance=tolerance, rtol=rtol, atol=atol, time_limit=time_limit, **limits)
     try:
         _write(result, found, save, figure)
     finally:  # a full disk is no reason to lose what was found
@@ -142,21 +168,20 @@ def command(
             print_json(document)
         else:
             print_result(document)
-    if result.status != "closed":
+    if result.status not in ("closed", "coarse"):
         click.get_current_context().exit(GAP_LEFT_OPEN)
 
 
-def _solve(model: POMDP, tolerance: float, time_limit: float | None, max_points: int | None) -> Plan:
+def _solve(model: POMDP, **limits: Any) -> Plan:
     from ..planning import plan
     from ..problems import problem
 
-    limits: dict[str, Any] = {} if max_points is None else {"max_points": max_points}
     try:
         with _progress(model.setting.units) as line:
             plan(problem("no-sensor"), tolerance=1.0)  # compiles, so that the line can say what takes long
             line.compiled = True
             with _interrupts_between_rounds(line):
-                return plan(model, tolerance, time_limit, progress=line, **limits)
+                return plan(model, progress=line, **limits)
     except SystemError as error:  # how numba passes on a Ctrl-C inside of compiled code
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -265,6 +290,7 @@ def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
         "lower_cost": plan.lower_cost,
         "upper_cost": plan.upper_cost,
         "gap": plan.gap,
+        "relative_gap": plan.relative_gap,
         "tolerance": tolerance,
         "depends_on_start": plan.depends_on_start,
         "span": None if plan.depends_on_start else list(plan.span),
@@ -331,7 +357,11 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         (f"average {kind}", f"{low} to {high}{unit}"),
         ("its policy", f"{attained}{unit}"),
-        ("gap", f"{document['gap']:.2e}, scaled (tolerance {document['tolerance']:g})"),
+        (
+            "gap",
+            f"{document['gap']:.2e}, scaled (tolerance {document['tolerance']:g}); "
+            f"{100 * document['relative_gap']:.2g} % of what is at stake",
+        ),
         ("status", document["status_in_words"]),
         ("grid points", str(document["points"])),
         ("controller nodes", str(document["nodes"])),

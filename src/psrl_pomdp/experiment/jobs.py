@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import __version__
-from ..agent import Effort
+from ..effort import Effort
 from ..errors import InvalidModelError, PSRLError
 from ..files import load
 from ..files.atomic import write_atomically
@@ -177,7 +177,9 @@ def agent_for(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, run: in
         prior=prior_of(model, spec.prior),
         rows=dirichlet_of(model),
         seed=(study.seed, run, _AGENT, code),
-        effort=Effort(floor=spec.floor, ceiling=spec.ceiling, max_work=spec.max_work),
+        effort=Effort(
+            floor=spec.floor, ceiling=spec.ceiling, max_work=spec.max_work, rtol=spec.rtol, atol=spec.atol
+        ),
         exact=Effort(
             floor=study.tolerance, ceiling=study.tolerance, max_work=study.max_work, max_points=10_000
         ),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidModelError, did_you_mean
 
 if TYPE_CHECKING:
-    from ..agent import Effort
+    from ..effort import Effort
     from ..model import POMDP
     from ..posterior import DirichletPrior, FinitePrior
     from ..schedule import Schedule

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..agent import Effort, PSRLAgent
+from ..agent import PSRLAgent
 from ..agent_files import prior_in, prior_out
 from ..arrays import Array
+from ..effort import Effort
 from ..errors import InvalidModelError
 from ..model import POMDP, Setting
 from ..planning import Plan, plan

@@ -44,6 +44,8 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     schedule: str = ""  # the paper's for the prior, where it is left out
     floor: float = 1e-6  # ε_k is planned for no finer than this
     ceiling: float = 0.02
+    rtol: float | None = None  # a plan's gap beside what is at stake; .02 for a finite set, .1 otherwise
+    atol: float | None = None  # and in the problem's own units
     max_work: float = 3e8  # counted operations for one plan
     options: dict[str, bool | int | float | str] = {}  # what else the kind can be told, by name
 
@@ -81,9 +83,10 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 def _all_but_empty_options(agent: AgentSpec) -> dict[str, Any]:
-    """What was asked of an agent; studies from before there were options keep their fingerprints."""
+    """What was asked of an agent; studies from before there were such keys keep their fingerprints."""
+    later = ("options", "rtol", "atol")
     words = msgspec.structs.asdict(agent)
-    return words if agent.options else {key: value for key, value in words.items() if key != "options"}
+    return {key: value for key, value in words.items() if value or key not in later}
 
 
 def read_study(path: str | Path) -> Study:
@@ -159,6 +162,10 @@ def _check(study: Study, name: str) -> None:
                 f"agents[{i}].floor is {agent.floor} and ceiling {agent.ceiling}: "
                 "wanted from 0 to 1, the ceiling above 0 and not below the floor"
             )
+        for key in ("rtol", "atol"):
+            value = getattr(agent, key)
+            if value is not None and not value > 0.0:
+                refuse(f"agents[{i}].{key} is {value}: wanted above 0")
         if not agent.max_work > 0.0:
             refuse(f"agents[{i}].max_work is {agent.max_work}: wanted above 0")
         if not _NAME.fullmatch(agent.label):

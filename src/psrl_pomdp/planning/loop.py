@@ -15,6 +15,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from ..arrays import Array
+from .accuracy import Accuracy
 from .dynamics import Dynamics
 from .lower import _NEAR, CALL, SNAP, Candidates, Grid, Index, LowerCertificate, distinct_beliefs, snapped
 from .upper import MATRIX, Controller, ControllerSearch
@@ -62,6 +63,7 @@ class Bracket:
         self.dynamics = dynamics
         self.grid = Grid(dynamics, most_points)
         self.search = ControllerSearch(dynamics)
+        self.blind = min(1.0, self.search.bound)  # of the best constant action: no other was tried so far
         self.rounds: list[Round] = []
         self._begun = time.perf_counter()
         self._rng = np.random.default_rng(0)  # trajectories; a fixed stream, so that plans repeat
@@ -357,20 +359,22 @@ def _top(scores: Array, count: int) -> Index:
 
 def close(
     bracket: Bracket | StartBracket,
-    tolerance: float,
+    accuracy: Accuracy,
     stop: Callable[[], str | None],
     report: Callable[[Round], None] | None = None,
 ) -> str:
-    """Rounds until the gap is within `tolerance`, `stop` names a reason, or no point is left to add.
+    """Rounds until the gap is narrow enough, `stop` names a reason, or no point is left to add.
 
     A bracket that had rounds before has made what it can of its points, and is given more of them first.
     """
     thorough, begun = False, bool(bracket.rounds)
     while True:
+        tolerance = accuracy.allowed(bracket.lower, bracket.upper, bracket.blind)
         if not begun:
             bracket.round(tolerance, thorough)
             if report is not None:
                 report(bracket.rounds[-1])
+            tolerance = accuracy.allowed(bracket.lower, bracket.upper, bracket.blind)
         begun = False
         if bracket.gap <= tolerance:
             return "closed"

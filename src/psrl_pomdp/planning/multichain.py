@@ -72,6 +72,8 @@ class StartBracket:
         self._rooms = [Room.of(dynamics, states, most_points // 4) for states in closed_classes(dynamics)]
         for a in range(dynamics.n_actions):
             self._try(np.array([a]), np.zeros((1, dynamics.n_observations), np.int64))
+        own = self.controller
+        self.blind = 1.0 if own is None else min(1.0, own.bound)  # of the best constant action
         if known is not None and known.search.best is not None:
             self._try(known.search.best.actions, known.search.best.successors)
 

@@ -12,6 +12,7 @@ import numpy as np
 from ..arrays import Array
 from ..errors import InvalidModelError
 from ..model import POMDP
+from .accuracy import COARSE, Accuracy, at_stake
 from .dynamics import Dynamics
 from .loop import Bracket, Round, close
 from .lower import SLACK, Grid, LowerCertificate
@@ -33,25 +34,28 @@ def plan(
     time_limit: float | None = None,
     warm_start: Plan | None = None,
     *,
+    rtol: float | None = 0.01,
+    atol: float | None = None,
     max_points: int = MAX_POINTS,
     max_work: float | None = None,
     progress: Callable[[Round], None] | None = None,
 ) -> Plan:
     """Bounds on the optimal long-run average cost of `model`, and a policy that attains the upper one.
 
-    Stops when the scaled gap is within `tolerance`, or at `time_limit` seconds, at `max_points` grid points,
-    at `max_work` counted operations, or at Ctrl-C; the bounds hold whichever it was, and `status` says
-    which. Without a time limit the same call gives the same plan, to the last bit on one platform.
-    `progress` is called after every round. `warm_start`, an earlier plan for a nearby kernel of the same
-    setting, saves most of the work where it is near; where it turns out not to be, planning starts afresh.
+    Stops when the gap between the bounds is narrow enough: within `tolerance` as a share of the cost's range,
+    within `rtol` as a share of what is at stake (`planning.accuracy`), and within `atol` in the user's units.
+    Stops also at `time_limit` seconds, at `max_points` grid points, at `max_work` counted operations, or at
+    Ctrl-C; the bounds hold whichever it was, and `status` says which. Without a time limit the same call
+    gives the same plan, to the last bit on one platform. `progress` is called after every round.
+    `warm_start`, an earlier plan for a nearby kernel of the same setting, saves most of the work where it is
+    near; where it turns out not to be, planning starts afresh.
 
     >>> from psrl_pomdp import problem
     >>> best = plan(problem("tiger"), tolerance=1e-6)
     >>> best.status, round(best.lower, 4), round(best.upper, 4), best.action([0.5, 0.5])
     ('closed', 1.0838, 1.0838, 0)
     """
-    if not 0.0 < tolerance <= 1.0:
-        raise InvalidModelError(f"tolerance is {tolerance}: wanted a scaled gap above 0 and up to 1")
+    accuracy = Accuracy.of(tolerance, rtol, atol, model.setting.units)
     dynamics = Dynamics.of(model)
     _compile()
     begun = time.monotonic()
@@ -59,7 +63,7 @@ def plan(
     if warm_start is None:
         bracket = Bracket(dynamics, most_points)
     else:
-        bracket = _warmed(dynamics, most_points, warm_start, tolerance)
+        bracket = _warmed(dynamics, most_points, warm_start, accuracy)
 
     def expired() -> bool:
         return time_limit is not None and time.monotonic() - begun >= time_limit
@@ -75,7 +79,7 @@ def plan(
         return None
 
     try:
-        status = _close(attempts, bracket, tolerance, stop, expired, progress)
+        status = _close(attempts, bracket, accuracy, stop, expired, progress)
     except (KeyboardInterrupt, SystemError) as stopped:
         # Compiled code turns a Ctrl-C into a SystemError with the interrupt as its cause.
         if isinstance(stopped, SystemError) and not isinstance(stopped.__cause__, KeyboardInterrupt):
@@ -85,13 +89,15 @@ def plan(
         bracket.grid.certify()
     grid, controller = _best(bracket, attempts)
     lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
-    if upper - lower <= tolerance:
-        status = "closed"
+    blind = min([bracket.blind, *(attempt.blind for attempt in attempts)])
+    if upper - lower <= accuracy.allowed(lower, upper, blind):
+        status = "closed" if upper - lower <= COARSE * at_stake(lower, upper, blind) else "coarse"
     assert status in get_args(Status)
     return Plan(
         status=status,  # type: ignore[arg-type]
         lower_cost=min(lower, upper),
         upper_cost=upper,
+        blind_cost=blind,
         controller=controller,
         grid=grid,
         rounds=tuple(r for attempt in attempts for r in attempt.rounds),
@@ -106,7 +112,7 @@ def plan(
 def _close(
     attempts: list[Bracket | StartBracket],
     bracket: Bracket,
-    tolerance: float,
+    accuracy: Accuracy,
     stop: Callable[[], str | None],
     expired: Callable[[], bool],
     progress: Callable[[Round], None] | None,
@@ -115,17 +121,17 @@ def _close(
     apart = len(closed_classes(bracket.dynamics)) > 1
     if not apart:
         attempts.append(bracket)
-        status = close(bracket, tolerance, stop, progress)
+        status = close(bracket, accuracy, stop, progress)
         if status != "stalled":
             return status
     from_start = StartBracket(bracket.dynamics, bracket.grid.most_points, None if apart else bracket)
     from_start.expired = expired
     attempts.append(from_start)
-    status = close(from_start, tolerance, stop, progress)
+    status = close(from_start, accuracy, stop, progress)
     if not apart or status not in ("stalled", "memory limit"):
         return status
     attempts.append(bracket)
-    return close(bracket, tolerance, stop, progress)
+    return close(bracket, accuracy, stop, progress)
 
 
 def _best(bracket: Bracket, attempts: list[Bracket | StartBracket]) -> tuple[LowerCertificate, Controller]:
@@ -142,7 +148,7 @@ def _best(bracket: Bracket, attempts: list[Bracket | StartBracket]) -> tuple[Low
     return grid, controller
 
 
-def _warmed(dynamics: Dynamics, most_points: int, earlier: Plan, tolerance: float) -> Bracket:
+def _warmed(dynamics: Dynamics, most_points: int, earlier: Plan, accuracy: Accuracy) -> Bracket:
     """A bracket that begins where the earlier plan ended, or a cold one with the controller it found.
 
     The attempt is a round without new points; it is kept only where that leaves a gap which few points can
@@ -155,6 +161,7 @@ def _warmed(dynamics: Dynamics, most_points: int, earlier: Plan, tolerance: floa
         raise InvalidModelError("warm_start is a plan for a model of another shape")
     check_certificate(earlier, dynamics)
     warm = Bracket(dynamics, most_points)
+    tolerance = accuracy.allowed(earlier.lower_cost, earlier.upper_cost, warm.blind)
     warm.start_from(earlier.grid, earlier.controller)
     warm.grid.tighten(max(1e-11, 0.1 * tolerance), 20 * tolerance)
     warm.round(tolerance)

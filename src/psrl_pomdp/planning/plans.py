@@ -17,11 +17,12 @@ from ..errors import InvalidModelError, ParseError, StartDependentError
 from ..files.archives import pack, unpack
 from ..files.atomic import write_atomically
 from ..model import Units
+from .accuracy import at_stake
 from .loop import Round
 from .lower import LowerCertificate
 from .upper import Controller
 
-Status = Literal["closed", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
+Status = Literal["closed", "coarse", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
 
 MEMORY = 1.5e9  # bytes that the grid may take, its certificate included
 _VERSION = 1
@@ -50,6 +51,9 @@ class Plan:
     `lower` ≤ `upper` are in the user's own numbers: costs, or rewards. `lower_cost` and `upper_cost` are the
     same interval as scaled costs, with `lower_cost` proved by `grid` and `upper_cost` by `controller`.
 
+    `status` is "closed" where the gap is as narrow as was asked for, "coarse" where it is but is more than a
+    fifth of what is at stake, and else says what stopped planning before.
+
     Where the bounds are the same from any start, `action(belief)` is the policy that attains the worse one.
     Where the model has parts that nobody can leave, they are about its own start, `bounds(belief)` has those
     for others, and what attains them is the controller itself: `follow(belief)`.
@@ -66,6 +70,7 @@ class Plan:
     units: Units
     actions: tuple[str, ...]
     fingerprint: str  # of the model that was planned for
+    blind_cost: float = 1.0  # of the best constant action, at most; scaled
 
     @property
     def lower(self) -> float:
@@ -84,6 +89,12 @@ class Plan:
     def gap(self) -> float:
         """Of the scaled costs."""
         return self.upper_cost - self.lower_cost
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of what is at stake (`planning.accuracy`); above .2 the plan is a coarse one."""
+        stake = at_stake(self.lower_cost, self.upper_cost, self.blind_cost)
+        return self.gap / stake if self.gap > 0.0 else 0.0
 
     @property
     def depends_on_start(self) -> bool:
@@ -179,6 +190,7 @@ class Plan:
                 "units": [self.units.low, self.units.high, self.units.kind, self.units.name],
                 "actions": list(self.actions),
                 "fingerprint": self.fingerprint,
+                "blind": self.blind_cost,
                 "rounds": [[getattr(r, name) for name in Round.__dataclass_fields__] for r in self.rounds],
             }
         )
@@ -238,6 +250,7 @@ class Plan:
                 Units(*words["units"]),
                 tuple(words["actions"]),
                 words["fingerprint"],
+                float(words.get("blind", 1.0)),
             )
         except ParseError:
             raise

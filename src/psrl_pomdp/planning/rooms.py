@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays import Array
 from ..structure import recurrent_classes
+from .accuracy import Accuracy
 from .dynamics import Dynamics
 from .loop import Bracket, close
 from .upper import Index
@@ -41,7 +42,7 @@ class Room:
 
     def close(self, tolerance: float, expired: Callable[[], bool]) -> None:
         self.bracket.grid.expired = self.bracket.search.expired = expired
-        close(self.bracket, tolerance, lambda: "time limit" if expired() else None)
+        close(self.bracket, Accuracy(tolerance), lambda: "time limit" if expired() else None)
 
     def points(self) -> tuple[Array, Index]:
         """Its beliefs as beliefs of the whole."""

@@ -19,6 +19,7 @@ independent of each other given the history: the ensemble is kept between refres
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from .. import belief as filtering
 from ..arrays import Array
 from ..errors import ImpossibleObservation, OutOfOrderError
 from ..model import Setting, kernel
-from . import ensemble
+from . import ensemble, snapshots
 from .dirichlet import DirichletPrior, log_dirichlet
 from .history import History
 from .protocol import (
@@ -178,23 +179,25 @@ class DirichletPosterior:
         past.write(actions.astype(np.int64), observations.astype(np.int64))
         past.length += len(actions)
         self.time = past.length + 1
-        self._used.transition[...] = np.nan  # its belief was not kept up
+        nothing = np.full_like(self._used.transition, np.nan)
+        self._used = self._used._replace(transition=nothing)  # its belief was not kept up
         if refresh:
             self.refresh()
 
     def refresh(self) -> None:
         """Resample the kernels by weight and move them, given the whole history."""
-        self._log_rows = refresh(
-            self._rows, self._log_rows, self.weights, self._past, self._space, self.tuning, self._rng
+        tuning = replace(self.tuning)
+        log_rows = refresh(
+            self._rows, self._log_rows, self.weights, self._past, self._space, tuning, self._rng
         )
-        kernels, own = expand(self._rows, self._log_rows), self._filters
-        filtering.put_kernels(own, kernels)
+        kernels = expand(self._rows, log_rows)
         belief, visits = beliefs_and_visits(kernels, self._past, self._space)
-        filtering.put_beliefs(own, belief)
-        filtering.put_counts(own, visits.transpose(2, 0, 1, 3))
-        own.log_weight[:] = 0.0
-        own.product[:] = 1.0
-        own.scale[:] = 1.0
+        # Filters of their own, so that a snapshot taken before needs no copy of the old ones.
+        fresh = filtering.filters(self.setting, kernels.transpose(3, 0, 1, 2), np.ones(self.size))
+        filtering.put_beliefs(fresh, belief)
+        filtering.put_counts(fresh, visits.transpose(2, 0, 1, 3))
+        fresh.expected[...] = self._filters.expected
+        self._log_rows, self._filters, self.tuning = log_rows, fresh, tuning
 
     def sample_index(self, rng: np.random.Generator) -> int:
         """The number of a kernel of the ensemble, drawn by weight."""
@@ -204,8 +207,10 @@ class DirichletPosterior:
     def sample(self, rng: np.random.Generator) -> Array:
         """θ ~ f_t, a kernel `[A, S, S]`, whose belief is kept up from now on, until the next sample."""
         n = self.sample_index(rng)
-        self._used.transition[..., 0] = self._filters.transition[..., n]
-        self._used.belief[:, 0] = self._filters.belief[:, n]
+        self._used = self._used._replace(
+            transition=self._filters.transition[..., n : n + 1].copy(),
+            belief=self._filters.belief[:, n : n + 1].copy(),
+        )
         return self._filters.transition[..., n].copy()
 
     def belief(self, theta: npt.ArrayLike) -> Array:
@@ -227,6 +232,25 @@ class DirichletPosterior:
     def mean(self) -> Array:
         """E[θ | F_t], a kernel `[A, S, S]`, as the ensemble has it."""
         return np.asarray(self._filters.transition @ self.weights)
+
+    def snapshot(self) -> Any:
+        """What `go_back` needs to take back whatever comes next, but for what is drawn from the generator."""
+        past, used = self._past, self._used
+        return (
+            (self.time, self._log_rows, self.tuning, past.length, past.start),
+            snapshots.snapshot(self._filters),
+            (used, used.belief.copy()),
+            self._possible.now.copy(),
+        )
+
+    def go_back(self, before: Any) -> None:
+        """Be as at the snapshot `before`; it can be repeated."""
+        plain, filters, (self._used, belief), possible = before
+        self.time, self._log_rows, self.tuning, self._past.length, self._past.start = plain
+        self._filters = snapshots.restored(filters)
+        self._used.belief[...] = belief
+        self._possible.now[...] = possible
+        self._space.shares[...] = 0.0  # which a pass that was cut short may not have left so
 
     def state(self) -> State:
         """All that `DirichletPrior.restore` needs, but for the generator's own state."""

@@ -21,6 +21,7 @@ from .. import belief as filtering
 from ..arrays import Array
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError
 from ..model import Setting, kernel
+from . import snapshots
 from .ensemble import NOTHING_POSSIBLE, Possible
 from .finite import FinitePrior
 from .protocol import (
@@ -142,6 +143,15 @@ class FinitePosterior:
     def effective_size(self) -> float:
         """1 / Σ f_t²: how many kernels are still in question."""
         return float(1.0 / np.square(self.weights).sum())
+
+    def snapshot(self) -> Any:
+        """What `go_back` needs to take back whatever comes next."""
+        return self.time, snapshots.snapshot(self._filters)
+
+    def go_back(self, before: Any) -> None:
+        """Be as at the snapshot `before`; it can be repeated."""
+        self.time, filters = before
+        self._filters = snapshots.restored(filters)
 
     def state(self) -> State:
         """All that `FinitePrior.restore` needs, as numbers, arrays and a text."""

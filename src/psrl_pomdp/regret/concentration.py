@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import episodes as steps
-from ..agent import Effort, PSRLAgent
+from ..agent import PSRLAgent
 from ..arrays import Array
+from ..effort import Effort
 from ..posterior import FinitePrior
 from ..simulation import Simulation, log_spaced
 from ..trace import Index, Trace

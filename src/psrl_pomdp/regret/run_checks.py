@@ -25,10 +25,10 @@ import numpy as np
 from scipy import stats
 
 from .. import episodes as steps
-from ..agent import REASONS
 from ..arrays import Array
 from ..checks import Finding
 from ..errors import InvalidModelError
+from ..records import REASONS
 from ..schedule import Schedule
 from ..trace import Index, Trace
 from .bounds import doubling_episodes, most_episodes, most_weighted_lengths

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..agent import Effort, PSRLAgent
+from ..agent import PSRLAgent
+from ..effort import Effort
 from ..model import POMDP
 from ..planning import Plan, plan
 from ..posterior import DirichletPrior, FinitePrior

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..agent import REASONS
 from ..arrays import Array
 from ..errors import InvalidModelError, ParseError, PSRLError
 from ..experiment.comparison import compare, told_of
@@ -30,6 +29,7 @@ from ..model import POMDP, Units
 from ..planning import Plan, plan
 from ..posterior import FinitePrior
 from ..problems import Problem
+from ..records import REASONS
 from ..regret.bounds import FiniteBound, finite_bound_at
 from ..regret.decomposition import Decomposition
 from ..regret.estimators import RegretCurve
