@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable
@@ -35,14 +36,20 @@ HERE = Path(__file__).resolve().parent
 
 
 def demo(workers: int) -> None:
-    """`psrl-pomdp demo`, but for where it has put its results."""
+    """`psrl-pomdp demo`, but for where it has put its results; the README's table is written anew too."""
     from psrl_pomdp.cli import cli
 
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(said):
         words = ["demo", "--workers", str(workers), "--out", f"{folder}/demo"]
         cli.main(words, prog_name="psrl-pomdp", standalone_mode=False)
-    print(said.getvalue().partition("\nResults are in")[0].rstrip())
+    text = said.getvalue().partition("\nResults are in")[0].rstrip()
+    print(text)
+    readme = HERE.parent / "README.md"
+    table = text.partition("\n\n")[2].partition("\n\nMeans of")[0]
+    old = readme.read_text(encoding="utf-8")
+    new = re.sub(r"```text\n.*?```", lambda _: f"```text\n{table}\n```", old, count=1, flags=re.DOTALL)
+    readme.write_text(new, encoding="utf-8")
 
 
 def doubt(workers: int) -> None:

@@ -187,7 +187,7 @@ def assert_demo_reads_well(out: str, result: dict[str, Any]) -> None:
         assert average == f"{row['average']:.1f}"
         low, high = row["interval"]
         assert (low <= 0.0 <= high) == ("about 0" in line)
-        assert line.endswith(f"± {0.5 * (high - low):>5,.0f}")
+        assert line.endswith(f"± {0.5 * (high - low):>6,.0f}")
         if row["saved"]:
             assert f"{row['saved']['mean']:,.0f} ±" in line
             assert f"{100 * row['saved_share']:.0f} %" in line

@@ -258,9 +258,9 @@ def _euro(amount: Amount) -> str:
     """
     >>> from psrl_pomdp.experiment.savings import Amount
     >>> _euro(Amount(118370.4, 412.7)), _euro(Amount(-12.3, None))
-    ('118,370 ±   413', '-12')
+    ('118,370 ±    413', '-12')
     """
-    half = "" if amount.half_width is None else f" ± {amount.half_width:>5,.0f}"
+    half = "" if amount.half_width is None else f" ± {amount.half_width:>6,.0f}"
     return f"{amount.mean:,.0f}{half}"
 
 
@@ -272,11 +272,11 @@ def _regret(low: float, high: float) -> str:
     """Return a regret with half the width of its interval; one whose sign is not sure is about 0.
 
     >>> _regret(1000.0, 2000.0), _regret(-300.0, 250.0), _regret(-300.0, -100.0)
-    ('1,500 ±   500', 'about 0 ±   275', '-200 ±   100')
+    ('1,500 ±    500', 'about 0 ±    275', '-200 ±    100')
     """
     half = 0.5 * (high - low)
     middle = "about 0" if low <= 0.0 <= high else f"{0.5 * (low + high):,.0f}"
-    return f"{middle} ± {half:>5,.0f}"
+    return f"{middle} ± {half:>6,.0f}"
 
 
 def _closing(document: dict[str, Any]) -> str:
