@@ -1,5 +1,6 @@
 """The numbers that the manual quotes and that no block on its pages prints.
 
+    python docs/quoted.py demo      what the demo says; the README has it too
     python docs/quoted.py doubt     what a roughly known sensor costs the railway
     python docs/quoted.py blind     machine-repair, where nothing is read unless it is paid for
     python docs/quoted.py noise     three estimators of one regret, and their spread
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable
@@ -31,6 +33,23 @@ from psrl_pomdp.regret import RegretCurve, fit_growth
 from psrl_pomdp.regret.estimators import ESTIMATORS, run_sums
 
 HERE = Path(__file__).resolve().parent
+
+
+def demo(workers: int) -> None:
+    """`psrl-pomdp demo`, but for where it has put its results; the README's table is written anew too."""
+    from psrl_pomdp.cli import cli
+
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(said):
+        words = ["demo", "--workers", str(workers), "--out", f"{folder}/demo"]
+        cli.main(words, prog_name="psrl-pomdp", standalone_mode=False)
+    text = said.getvalue().partition("\nResults are in")[0].rstrip()
+    print(text)
+    readme = HERE.parent / "README.md"
+    table = text.partition("\n\n")[2].partition("\n\nMeans of")[0]
+    old = readme.read_text(encoding="utf-8")
+    new = re.sub(r"```text\n.*?```", lambda _: f"```text\n{table}\n```", old, count=1, flags=re.DOTALL)
+    readme.write_text(new, encoding="utf-8")
 
 
 def doubt(workers: int) -> None:
@@ -111,7 +130,9 @@ def growth(workers: int) -> None:
     save_figure(figure, HERE / "images" / "growth.svg")
 
 
-WHAT: dict[str, Callable[[int], None]] = {"doubt": doubt, "blind": blind, "noise": noise, "growth": growth}
+WHAT: dict[str, Callable[[int], None]] = {
+    "demo": demo, "doubt": doubt, "blind": blind, "noise": noise, "growth": growth,
+}  # fmt: skip
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from psrl_pomdp import (
     PSRLAgent,
     Setting,
     TSDESchedule,
+    UnknownNameError,
     plan,
     problem,
     simulate,
@@ -233,7 +234,7 @@ def test_a_bad_log_leaves_the_agent_as_it_was() -> None:
         agent, fresh = (PSRLAgent(each, seed=3, effort=COARSE) for _ in range(2))
         with pytest.raises(LookupError, match="action 9"):
             agent.learn([0, 1], [9, 0])
-        with pytest.raises(InvalidModelError, match="observation -1"):
+        with pytest.raises(UnknownNameError, match=r"observations\[1\]: observation -1: they are numbered"):
             agent.learn([0, -1], [0, 0])
         assert [agent.act(o) for o in (0, 1, 2, 0)] == [fresh.act(o) for o in (0, 1, 2, 0)]
         assert np.array_equal(agent.posterior.weights, fresh.posterior.weights)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +63,7 @@ def test_show_a_file(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     code, out, _ = run("show", str(path), capsys=capsys)
     assert code == 0
     assert "do-nothing" in out
-    assert "10 to 1000 cost units a period" in out
+    assert "10 to 1000 euro" in out
 
 
 def test_hostile_names_are_only_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,7 +114,7 @@ def test_a_folder_does_not_hide_a_problem(tmp_path: Path, monkeypatch: Any) -> N
     ("arguments", "code", "message"),
     [
         (("show", "tigre"), 1, "did you mean 'tiger'?"),
-        (("show", "absent.pomdp"), 1, "No such file"),
+        (("show", "absent.pomdp"), 1, "absent.pomdp: no such file"),
         (("show", "tiger", "-p", "accuracy"), 2, "wanted NAME=VALUE"),
         (("show", "tiger", "-p", "accuracy=high"), 2, "'high' is neither number"),
         (("show", "tiger", "-p", "accuracy=7"), 1, "parameter accuracy is 7"),
@@ -149,13 +152,100 @@ def test_demo_learns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     code, out, _ = run(*small, "--json", capsys=capsys)
     result = json.loads(out)
     assert code == 0
-    regrets = {row["agent"]: row["regret"] for row in result["agents"]}
-    assert regrets["oracle"] < regrets["family"] < regrets["rows"]
+    rows = {row["agent"]: row for row in result["agents"]}
+    assert list(rows) == ["calendar", "knows-the-wear", "4-candidates", "from-nothing"]
+    regrets = {name: row["regret"] for name, row in rows.items()}
+    assert regrets["knows-the-wear"] < regrets["4-candidates"] < regrets["from-nothing"]
+    assert rows["calendar"]["saved"] is None
+    for name, row in rows.items():
+        assert row["paid"] == pytest.approx(300 * row["average"])
+        if name != "calendar":  # J cancels: what is saved is the difference of the regrets
+            assert row["saved"]["mean"] == pytest.approx(regrets["calendar"] - regrets[name], abs=1e-6)
+            assert row["saved_share"] == pytest.approx(row["saved"]["mean"] / rows["calendar"]["paid"])
+    assert result["unit"] == "euro"
+    assert result["best_average"] == pytest.approx([71.81, 71.81], abs=0.01)
+    assert result["bound"] is None  # some reading is impossible under a candidate, so that beta is 0
+    assert "gives no bound here" in result["no_bound"]
     assert set(result["files"]) >= {"runs.csv", "episodes.csv", "regret.svg", "regret.pdf"}
     assert all((tmp_path / "demo" / name).stat().st_size > 0 for name in result["files"])
     code, out, _ = run(*small, capsys=capsys)  # once more: nothing is left to run
     assert code == 0
-    assert "five candidates" in out
+    assert_demo_reads_well(out, result)
+
+
+def assert_demo_reads_well(out: str, result: dict[str, Any]) -> None:
+    """The same numbers as with --json, in 80 columns, with a line for each maintainer."""
+    lines = out.splitlines()
+    assert all(len(line) <= 80 for line in lines if result["folder"] not in line)
+    assert not re.search(r"\de[+-]\d|inf|nan|bound", out)
+    assert "repairs at every 4th inspection" in out
+    assert "which of 4 ways to wear" in out
+    assert " in 300 inspections, euro " in out
+    for row in result["agents"]:
+        [line] = [text for text in lines if text.startswith(f"  {row['agent']} ") and "±" in text]
+        average, *_ = line.split()[1:]
+        assert average == f"{row['average']:.1f}"
+        low, high = row["interval"]
+        assert (low <= 0.0 <= high) == ("about 0" in line)
+        assert line.endswith(f"± {0.5 * (high - low):>6,.0f}")
+        if row["saved"]:
+            assert f"{row['saved']['mean']:,.0f} ±" in line
+            assert f"{100 * row['saved_share']:.0f} %" in line
+    below = any(row["interval"][1] < 0.0 for row in result["agents"])
+    assert below == ("the track starts in good condition" in out)
+
+
+def test_demo_shows_every_row_as_soon_as_its_runs_are_finished(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen from inside of the runner: what had been printed when a job was begun."""
+    from concurrent.futures import Future, ProcessPoolExecutor
+
+    from psrl_pomdp.experiment import runner
+
+    printed: list[tuple[str, str]] = []
+    text = ""
+
+    class Here(ProcessPoolExecutor):
+        def submit(self, fn: Any, /, *args: Any, **more: Any) -> Future[Any]:
+            nonlocal text
+            text += capsys.readouterr().out
+            printed.append((args[1].agent, text))
+            done: Future[Any] = Future()
+            done.set_result(fn(*args, **more))
+            return done
+
+    @contextmanager
+    def engine(name: str, workers: int | None) -> Iterator[Here]:
+        yield Here(1)
+
+    monkeypatch.setattr(runner, "engine", engine)
+    monkeypatch.setattr(runner, "_AT_ONCE", 1)
+    words = ("demo", "--horizon", "50", "--seeds", "2", "--workers", "1", "--out", str(tmp_path / "demo"))
+    assert run(*words, capsys=capsys)[0] == 0
+    names = ["calendar", "knows-the-wear", "4-candidates", "from-nothing"]
+    assert [agent for agent, _ in printed] == [name for name in names for _ in range(2)]
+    assert "repairs at every 4th inspection" in printed[0][1]  # before anything was run
+    for i, (_, shown) in enumerate(printed):
+        rows = [line.split()[0] for line in shown.splitlines() if "±" in line]
+        assert rows == names[: i // 2]
+
+
+def test_progress_is_told_now_and_then_where_nobody_watches(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from psrl_pomdp.cli import study_display
+
+    words = ("run", "tiger", "--horizon", "20", "--seeds", "3", "--workers", "1", "--agents", "random")
+    monkeypatch.setattr(study_display, "_EVERY", 0.0)
+    code, out, err = run(*words, "--out", str(tmp_path / "told"), capsys=capsys)
+    assert code == 0
+    assert "of 3 runs" in err
+    assert "of 3 runs" not in out
+    monkeypatch.setattr(study_display, "_EVERY", 1e9)
+    assert run(*words, "--out", str(tmp_path / "untold"), capsys=capsys)[2] == ""
+    monkeypatch.setattr(study_display, "_EVERY", 0.0)
+    assert run(*words, "--quiet", "--out", str(tmp_path / "quiet"), capsys=capsys)[2] == ""
 
 
 def test_quiet_prints_errors_and_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,3 +279,31 @@ def test_what_a_shell_is_told() -> None:
     assert "plain,compare" in completed("psrl-pomdp co", 1)
     assert "plain,river-swim-observed" in completed("psrl-pomdp solve riv", 2)
     assert "--horizon" in completed("psrl-pomdp run --hor", 2)
+
+
+@pytest.mark.parametrize(
+    "words", [("show", "nowhere.pomdp"), ("verify", "nowhere.npz", "tiger"), ("run", "nowhere.toml")]
+)
+def test_a_missing_file_is_told_without_a_number(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(*words, capsys=capsys)
+    assert (code, out) == (1, "")
+    assert "nowhere" in err
+    assert "no such file or directory" in err.lower()
+    assert "Errno" not in err
+
+
+def test_every_help_fits_into_eighty_columns() -> None:
+    from click import Context
+
+    from psrl_pomdp.cli import cli
+
+    top = Context(cli, info_name="psrl-pomdp")
+    pages = [cli.get_help(top)]
+    for name in cli.list_commands(top):
+        found = cli.get_command(top, name)
+        assert found is not None
+        pages.append(found.get_help(Context(found, parent=top, info_name=name, terminal_width=80)))
+    long = [line for page in pages for line in page.splitlines() if len(line) > 80]
+    assert not long

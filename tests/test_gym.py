@@ -270,8 +270,53 @@ def _without_first(world: POMDP) -> Setting:
     return Setting(own.observation, own.cost, own.initial, None, units=own.units)
 
 
-def test_the_short_prefix_registers_too() -> None:
-    """In a fresh process, where nothing was imported before."""
-    script = "import gymnasium; print(gymnasium.make('psrl_pomdp:tiger-v0', accuracy=0.9).reset(seed=1)[0])"
+_ORDERS = {
+    "gymnasium first": "import gymnasium, psrl_pomdp",
+    "psrl_pomdp first": "import psrl_pomdp, gymnasium",
+    "gymnasium alone": "import gymnasium",
+    "a part of psrl_pomdp first": "from psrl_pomdp import problem; import gymnasium",
+    "its own environments first": "import psrl_pomdp.gym, gymnasium",
+    "looked for before": "import psrl_pomdp, importlib.util as u; u.find_spec('gymnasium'); import gymnasium",
+    "a part of gymnasium first": "import psrl_pomdp; from gymnasium.spaces import Discrete; import gymnasium",
+}
+
+
+def in_a_fresh_process(script: str) -> str:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("imports", _ORDERS.values(), ids=_ORDERS.keys())
+def test_the_short_id_works_whichever_package_was_imported_first(imports: str) -> None:
+    made = "gymnasium.make('psrl_pomdp:tiger-v0', accuracy=0.9).reset(seed=1)[0]"
+    assert in_a_fresh_process(f"{imports}; print({made})") == "2"
+
+
+def test_waiting_for_gymnasium_imports_nothing_and_leaves_its_module_as_it_is() -> None:
+    script = """
+import sys, importlib.util
+import psrl_pomdp
+assert "gymnasium" not in sys.modules and "numpy" not in sys.modules
+waiting = [f for f in sys.meta_path if type(f).__module__.startswith("psrl_pomdp")]
+assert len(waiting) == 1
+import gymnasium
+assert not [f for f in sys.meta_path if type(f).__module__.startswith("psrl_pomdp")]
+assert type(gymnasium.__loader__).__module__ != "psrl_pomdp.gym_registration"
+assert gymnasium.__spec__.loader is gymnasium.__loader__
+assert "numba" not in sys.modules
+import importlib
+importlib.reload(psrl_pomdp)
+print(len([name for name in gymnasium.registry if name == "tiger-v0"]))
+"""
+    assert in_a_fresh_process(script) == "1"
+
+
+def test_an_id_that_somebody_else_has_taken_is_left_alone() -> None:
+    script = """
+import gymnasium
+gymnasium.register("tiger-v0", entry_point="elsewhere:Tiger")
+import psrl_pomdp
+print(gymnasium.spec("tiger-v0").entry_point, gymnasium.spec("railway-v0").entry_point)
+"""
+    assert in_a_fresh_process(script) == "elsewhere:Tiger psrl_pomdp.gym:POMDPEnv"

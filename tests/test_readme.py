@@ -35,3 +35,11 @@ def test_console_blocks_run(tmp_path: Path) -> None:
 def test_the_two_commands_are_there() -> None:
     assert "python3 go.py demo" in README
     assert "python3 go.py test" in README
+
+
+def test_the_demo_is_quoted_as_it_prints() -> None:
+    """`python docs/quoted.py demo` writes what is quoted; the README has its legend and its table."""
+    quoted = (ROOT / "docs" / "quoted" / "demo.txt").read_text(encoding="utf-8")
+    [table] = [text for language, text in BLOCKS if language == "text"]
+    assert table in quoted
+    assert table.count("±") == 7

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -397,9 +398,9 @@ def test_the_page_works_in_a_browser(tiger: Store, tmp_path: Path, browser: Brow
     draw_all(shown)
     plot = "document.querySelector('#figure-regret .plot')"
 
-    before = shown.evaluate(f"{plot}.layout.yaxis.type")
+    before = shown.evaluate(f"{plot}.layout.yaxis.tickmode ?? 'auto'")
     shown.press("#figure-regret [data-axis=y]")
-    assert {before, shown.evaluate(f"{plot}.layout.yaxis.type")} == {"linear", "log"}
+    assert {before, shown.evaluate(f"{plot}.layout.yaxis.tickmode ?? 'auto'")} == {"auto", "array"}
     assert shown.evaluate(f"{plot}._fullLayout.xaxis.type") == "log"
 
     shown.press("#figure-regret .legend button")
@@ -435,6 +436,75 @@ def test_the_page_works_in_a_browser(tiger: Store, tmp_path: Path, browser: Brow
     assert shown.evaluate("document.querySelector('#figure-regret thead').innerText").split() == [
         "agent", "step", "regret", "low", "high",
     ]  # fmt: skip
+    undisturbed(shown, path)
+
+
+@pytest.fixture(scope="module")
+def railway(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """With an oracle, whose regret is about 0, and a calendar rule, whose regret is large."""
+    agents = [{"kind": "calendar"}, {"kind": "oracle"}, {"kind": "psrl", "prior": "finite"}]
+    words = {"problem": "railway", "horizon": 2000, "seeds": 3, "tolerance": 1e-5, "agents": agents}
+    return studied(tmp_path_factory.mktemp("railway") / "r", study_from(words))
+
+
+_TICKS = """[...document.querySelectorAll('#figure-regret .%stick text')].map((text) => {
+    const box = text.getBoundingClientRect(), room = text.closest('svg').getBoundingClientRect();
+    return {words: text.textContent, inside: box.left >= room.left && box.right <= room.right
+            && box.top >= room.top && box.bottom <= room.bottom, left: box.left, right: box.right};
+})"""
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [360, 390, 1200])
+def test_the_first_figure_shows_everybody_and_its_ticks(
+    railway: Store, tmp_path: Path, browser: Browser, width: int, dark: bool
+) -> None:
+    path = tmp_path / "report.html"
+    write_page(railway, path, steps=0)
+    browser.events.clear()
+    shown = browser.open(path, width=width, dark=dark)
+    draw_all(shown)
+    plot = "document.querySelector('#figure-regret .plot')"
+    on = "document.querySelector('#figure-regret [data-axis=y]').getAttribute('aria-pressed')"
+    for _ in range(2):  # with either height
+        ticks = shown.evaluate(_TICKS % "x")
+        assert (ticks[0]["words"], ticks[-1]["words"]) == ("1", "2k")
+        assert all(tick["inside"] for tick in [*ticks, *shown.evaluate(_TICKS % "y")])
+        assert all(one["right"] < other["left"] for one, other in pairwise(ticks))
+        for name in ("calendar", "oracle", "psrl"):  # a line for each entry of the legend, without a gap
+            values = shown.evaluate(f"{plot}.data.find((t) => t.name === '{name}' && !t.meta.band).y")
+            assert len(values) > 20
+            assert None not in values
+        shown.press("#figure-regret [data-axis=y]")
+    assert shown.evaluate(on) == "true"
+    assert "0" in [tick["words"] for tick in shown.evaluate(_TICKS % "y")]
+    curve = PageData(railway).curves["oracle"]
+    first = f"{plot}.data.find((t) => t.name === 'oracle' && !t.meta.band)"
+    assert shown.evaluate(f"{first}.customdata") == pytest.approx(curve.middle.tolist())
+    knee = shown.evaluate("JSON.parse(document.getElementById('figures').textContent).regret.knee")
+    bent = np.sign(curve.middle) * np.log10(1 + np.abs(curve.middle) / knee)
+    assert shown.evaluate(f"{first}.y") == pytest.approx(bent.tolist())
+    undisturbed(shown, path)
+
+
+@needs_browser
+def test_zooming_in_finds_ticks(railway: Store, tmp_path: Path, browser: Browser) -> None:
+    path = tmp_path / "report.html"
+    write_page(railway, path, steps=0)
+    browser.events.clear()
+    shown = browser.open(path)
+    draw_all(shown)
+    plot = "document.querySelector('#figure-regret .plot')"
+    whole = [tick["words"] for tick in shown.evaluate(_TICKS % "y")]
+    x, y = "'xaxis.range[0]': 2.1, 'xaxis.range[1]': 2.3", "'yaxis.range[0]': 0.1, 'yaxis.range[1]': 0.3"
+    shown.evaluate(f"void Plotly.relayout({plot}, {{{x}, {y}}})")
+    shown.wait_for(f"{plot}._fullLayout.xaxis.tickmode === 'auto'")
+    assert len(shown.evaluate(_TICKS % "x")) >= 2
+    assert len(shown.evaluate(_TICKS % "y")) >= 4
+    shown.evaluate(f"void Plotly.relayout({plot}, {{'xaxis.autorange': true, 'yaxis.autorange': true}})")
+    shown.wait_for(f"{plot}._fullLayout.xaxis.tickmode === 'array'")
+    assert [tick["words"] for tick in shown.evaluate(_TICKS % "y")] == whole
     undisturbed(shown, path)
 
 

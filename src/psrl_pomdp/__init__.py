@@ -4,9 +4,10 @@ This module is the front door: the public names, each fetched from its room when
 a command that needs no scipy does not wait for it.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .gym_registration import register_with_gymnasium
 
 if TYPE_CHECKING:
     from .agent import PSRLAgent
@@ -160,5 +161,4 @@ def __dir__() -> list[str]:
 
 
 # gymnasium.make("psrl_pomdp:tiger-v0") imports this package so that its environments are registered.
-if "gymnasium" in sys.modules:
-    import_module(".gym", __name__)
+register_with_gymnasium()

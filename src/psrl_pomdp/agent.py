@@ -40,7 +40,7 @@ from .planning import Plan, plan
 from .planning.accuracy import COARSE, Accuracy
 from .posterior import DirichletPrior, FinitePrior
 from .posterior.ensemble import Used
-from .posterior.protocol import action_number, reading_number
+from .posterior.protocol import action_numbers, reading_number, reading_numbers
 from .records import REASONS, EpisodeRecord, Info
 from .schedule import DoublingSchedule, Schedule, TSDESchedule
 
@@ -138,7 +138,7 @@ class PSRLAgent(AtomicCalls):
 
     # -- Algorithm 1 ----------------------------------------------------------------------------
 
-    def act(self, observation: int | None) -> int:
+    def act(self, observation: int | str | None) -> int:
         """Take in o_t and choose a_t.
 
         The first call takes the first reading, or None where nothing is read before the first action. Later
@@ -149,7 +149,7 @@ class PSRLAgent(AtomicCalls):
         """
         return self._atomically(self._step, observation)
 
-    def _step(self, observation: int | None) -> int:
+    def _step(self, observation: int | str | None) -> int:
         if self.action is None:
             self._start(observation)
         else:
@@ -158,13 +158,13 @@ class PSRLAgent(AtomicCalls):
         self._warn_of_coarse_plan()
         return self.action
 
-    def _start(self, observation: int | None) -> None:
+    def _start(self, observation: int | str | None) -> None:
         """t ← 1, t_1 ← 0, so that T_0 = 1; f_1 and h_1 from o_1."""
         self.posterior.start(observation)
         self._episode.clock[0] = 1
         self._begin_episode(previous_length=1)
 
-    def _take_in(self, action: int, observation: int | None) -> None:
+    def _take_in(self, action: int, observation: int | str | None) -> None:
         """f_{t+1}, h_{t+1}, m̃_{t+1}; a new episode where the present one is over."""
         reading = reading_number(self.setting, observation)
         self.posterior.update(action, observation)
@@ -177,7 +177,7 @@ class PSRLAgent(AtomicCalls):
             action,
             reading,
         )
-        if observation is None and self._policy.node[0] >= 0:
+        if reading == self.setting.n_observations and self._policy.node[0] >= 0:
             self._policy.node[0] = self._present.plan_node(self._used.belief[:, 0])
         self.end_episode_if_over()
 
@@ -336,25 +336,27 @@ class PSRLAgent(AtomicCalls):
 
     # -- what it knows --------------------------------------------------------------------------
 
-    def learn(self, observations: Sequence[int | None], actions: Sequence[int]) -> None:
+    def learn(self, observations: Sequence[Any], actions: Sequence[Any]) -> None:
         """Take in a log that leads up to the present, under whatever policy it was made.
 
-        `actions[i]` was taken after `observations[i]`, with None for one that was lost, or where nothing is
-        read before the first action. Go on with `act` and the reading after the last action.
+        `actions[i]` was taken after `observations[i]`, with None (or NaN) for one that was lost, or where
+        nothing is read before the first action. Both are numbers, or names where the setting has names. Go on
+        with `act` and the reading after the last action.
         """
         self._atomically(self._learn, observations, actions)
 
-    def _learn(self, observations: Sequence[int | None], actions: Sequence[int]) -> None:
+    def _learn(self, observations: Sequence[Any], actions: Sequence[Any]) -> None:
         if self._episode.clock[0]:
             raise OutOfOrderError("learn: a log comes before the first action")
         if len(observations) != len(actions) or not len(actions):
             raise InvalidModelError(f"a log of {len(observations)} readings and {len(actions)} actions")
-        last = action_number(self.setting, actions[-1])
-        codes = [-1 if o is None else _number(o) for o in observations[1:]]
+        taken = action_numbers(self.setting, actions)
+        seen = reading_numbers(self.setting, observations)
+        lost = seen == self.setting.n_observations
         fresh = self.prior.posterior(self.posterior_rng)
-        fresh.start(observations[0])
-        fresh.update_many(np.asarray(actions[:-1], np.int64), np.asarray(codes, np.int64))
-        self.posterior, self.action = fresh, last
+        fresh.start(None if lost[0] else int(seen[0]))
+        fresh.update_many(taken[:-1], np.where(lost, -1, seen)[1:])
+        self.posterior, self.action = fresh, int(taken[-1])
         self._episode.clock[:2] = fresh.time  # what was before the first episode is over
 
     @property
@@ -463,14 +465,6 @@ def scaled_bounds(found: PlanLike, setting: Setting) -> tuple[float, float]:
         return found.lower_cost, found.upper_cost
     low, high = sorted(setting.units.to_scaled([found.lower, found.upper]).tolist())
     return low, high
-
-
-def _number(observation: int) -> int:
-    if not isinstance(observation, int | np.integer) or observation < 0:
-        raise InvalidModelError(
-            f"observation {observation!r} in a log: a whole number, or None where it was lost"
-        )
-    return int(observation)
 
 
 @dataclass

@@ -1,13 +1,13 @@
 """Gymnasium, both ways: our worlds as its environments, and its environments as worlds for our agents.
 
-Importing this module registers every problem of the library, so that
+Every problem of the library is registered, so that
 
-    gymnasium.make("psrl_pomdp.gym:tiger-v0", accuracy=0.9)
-    gymnasium.make("psrl_pomdp.gym:model-v0", model="hallway.pomdp")
+    gymnasium.make("psrl_pomdp:tiger-v0", accuracy=0.9)
+    gymnasium.make("psrl_pomdp:model-v0", model="hallway.pomdp")
 
-work wherever they are written: Gymnasium imports what stands before the colon. The shorter
-"psrl_pomdp:tiger-v0" works where Gymnasium is imported before this package. `POMDPEnv(model)` does without
-the registry. Only this module, and `baselines.recurrent` on top of it, import Gymnasium.
+work wherever they are written, whichever package was imported first: `gym_registration` sees to it.
+"psrl_pomdp.gym:tiger-v0" works too. `POMDPEnv(model)` does without the registry. Only this module, and
+`baselines.recurrent` on top of it, import Gymnasium.
 
 - The reward of a step is −C(s_t, a_t) in the user's own numbers, or the reward itself where the model was
   given by rewards.
@@ -35,7 +35,7 @@ from .errors import InvalidModelError, OutOfOrderError
 from .files import READABLE, load
 from .model import POMDP
 from .posterior.protocol import action_number
-from .problems import catalogue, problem
+from .problems import problem
 from .simulation import Agent
 
 try:
@@ -122,17 +122,6 @@ def _model(model: POMDP | str | PathLike[str], parameters: dict[str, Any]) -> PO
     if not isinstance(model, POMDP):
         raise InvalidModelError(f"a {type(model).__name__} is neither a POMDP nor a name nor a file")
     return model
-
-
-def _register() -> None:
-    """`model-v0`, and an id for every problem; ids that somebody else has taken are left alone."""
-    ids = {f"{entry.name}-v0": {"model": entry.name} for entry in catalogue()}
-    for name, told in (ids | {"model-v0": {}}).items():
-        if name not in gymnasium.registry:
-            gymnasium.register(name, entry_point="psrl_pomdp.gym:POMDPEnv", kwargs=told)
-
-
-_register()
 
 
 # -- the other way ----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ The paper's (S, A, θ, C, O, η), action first everywhere:
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,9 @@ from .arrays import Array, Names, checked_names, distributions, finite, frozen, 
 from .errors import InvalidModelError
 
 Kind = Literal["cost", "reward"]
+
+
+_RATE = re.compile(r"(?<=\S)(?: (?:a|an|per|each|every) | ?/ ?)\w+$")  # "a day" in "euro a day"
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,24 @@ class Units:
             width = max(1.0, abs(low))
             low, high = (low, low + width) if kind == "cost" else (high - width, high)
         return cls(low, high, kind, name)
+
+    @property
+    def total_name(self) -> str:
+        """What sums over steps, such as regret, are counted in: the name without "a day".
+
+        >>> Units(name="euro a day").total_name, Units(name="euro").total_name, Units(name="km/h").total_name
+        ('euro', 'euro', 'km')
+        """
+        return _RATE.sub("", self.name)
+
+    @property
+    def average_name(self) -> str:
+        """What averages over steps are counted in: the name with "a step", unless it says a day or the like.
+
+        >>> Units(name="euro a day").average_name, Units(name="euro").average_name, Units().average_name
+        ('euro a day', 'euro a step', '')
+        """
+        return f"{self.name} a step" if self.name and not _RATE.search(self.name) else self.name
 
     def to_scaled(self, value: npt.ArrayLike) -> Array:
         """The model's cost for the user's number."""

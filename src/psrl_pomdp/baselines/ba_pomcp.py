@@ -123,7 +123,7 @@ class BAPOMCPAgent:
         """[A]: how many simulations began with each action."""
         return np.array(self._tree.visits[0])
 
-    def act(self, observation: int | None) -> int:
+    def act(self, observation: int | str | None) -> int:
         """Take in o_t, or None for one that was lost or never made, look ahead, and choose a_t."""
         if self.action is None:
             self.posterior.start(observation)

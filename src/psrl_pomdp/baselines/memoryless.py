@@ -37,12 +37,13 @@ import msgspec
 import numpy as np
 
 from ..arrays import Array
-from ..errors import InvalidModelError, UnknownNameError
+from ..errors import InvalidModelError
 from ..files.archives import as_saved_agent, pack
 from ..files.contents import VERSION, opened
 from ..files.streams import StreamWords, stream_in, stream_out
 from ..model import POMDP
 from ..planning.stopwatch import PLANNING
+from ..posterior.protocol import is_lost, number_of
 
 _RESTART = 1e-9  # chance to start over: far below what matters, far above rounding
 _FEW = 729  # deterministic policies that are all tried
@@ -237,12 +238,10 @@ class MemorylessAgent:
         self.rng = np.random.default_rng(seed)
         self._sums = cumulative(policy.probabilities)
 
-    def act(self, observation: int | None) -> int:
+    def act(self, observation: int | str | None) -> int:
         n_readings = len(self._sums) - 1
-        if observation is not None and not 0 <= observation < n_readings:
-            raise UnknownNameError(f"observation {observation}: they are numbered 0 to {n_readings - 1}")
-        row = self._sums[n_readings if observation is None else observation]
-        return bisect_right(row, self.rng.random())
+        reading = n_readings if is_lost(observation) else number_of("observation", observation, n_readings)
+        return bisect_right(self._sums[reading], self.rng.random())
 
     def to_bytes(self) -> bytes:
         words = {"version": VERSION, "average_cost": self.policy.average_cost, "stream": stream_out(self.rng)}

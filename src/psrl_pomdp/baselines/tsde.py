@@ -85,14 +85,15 @@ class TSDEAgent:
         self.lost = True  # whether the last reading was not had
         self.last_plan: Plan | None = None
 
-    def act(self, observation: int | None) -> int:
+    def act(self, observation: int | str | None) -> int:
         """Take in a reading and choose an action."""
         reading = reading_number(self.prior.setting, observation)
-        if observation is not None:
+        lost = reading == self.prior.setting.n_observations
+        if not lost:
             if not self.lost:
                 self.counts[self.action, self.reading, reading] += 1
             self.reading = reading
-        self.lost = observation is None
+        self.lost = lost
         self.time += 1
         visits = self.counts.sum(axis=2)
         if self.time == 1 or self.time > self.start + self.length or (visits > 2 * self.at_start).any():

@@ -64,7 +64,7 @@ def cli(debug: bool, quiet: bool) -> None:
       psrl-pomdp solve machine-repair     its best average, proved, and the policy
       psrl-pomdp verify plan.npz tiger    a saved plan, proved again
       psrl-pomdp check separated          which of the paper's assumptions hold
-      psrl-pomdp run tiger                learn it, many times, and measure the regret
+      psrl-pomdp run tiger                learn it many times, measure the regret
       psrl-pomdp resume tiger-results     what a crash or Ctrl-C has left
       psrl-pomdp compare railway          other learners beside it
       psrl-pomdp report tiger-results     a study as one page
@@ -80,6 +80,13 @@ def _silence(wanted: bool) -> Iterator[None]:
         return
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         yield
+
+
+def _told(error: Exception) -> str:
+    """Return an error in words; the system's own errors with the file first and without a number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}"
+    return str(error)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -106,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (PSRLError, OSError) as error:
         if debug:
             traceback.print_exc()
-        click.echo(f"psrl-pomdp: {plain_error(str(error))}", err=True)
+        click.echo(f"psrl-pomdp: {plain_error(_told(error))}", err=True)
         sys.exit(1)
     if isinstance(code, int) and code:  # what click passes on of `ctx.exit(code)`
         sys.exit(code)

@@ -12,6 +12,7 @@ from .common import (
     find_model,
     json_option,
     model_argument,
+    normalize_option,
     parameter_option,
     plain,
     print_json,
@@ -32,6 +33,7 @@ _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
 @click.command("check")
 @model_argument("model")
 @parameter_option
+@normalize_option
 @click.option(
     "--prior",
     "kind",
@@ -54,7 +56,13 @@ _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
 )
 @json_option
 def command(
-    model: str, parameters: tuple[str, ...], kind: str | None, horizon: int, seeds: int, as_json: bool
+    model: str,
+    parameters: tuple[str, ...],
+    normalize: bool,
+    kind: str | None,
+    horizon: int,
+    seeds: int,
+    as_json: bool,
 ) -> None:
     """Say which of the paper's assumptions hold for a problem and a prior, with margins, and what follows.
 
@@ -79,7 +87,7 @@ def command(
     """
     from ..regret.assumptions import assess
 
-    found = find_model(model, parameters)
+    found = find_model(model, parameters, normalize)
     prior, words = choose_prior(found, kind)
     assessment = assess(found, prior, horizon=horizon, seeds=seeds)
     document = summarise(found, assessment, words)

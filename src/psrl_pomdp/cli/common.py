@@ -66,8 +66,13 @@ parameter_option = click.option(
 )
 
 
-def find_model(name_or_file: str, parameters: Sequence[str] = ()) -> POMDP:
-    """The problem of this name, or the model in this file."""
+normalize_option = click.option(
+    "--normalize", is_flag=True, help="Rescale rows of a file that are off one by at most 0.01."
+)
+
+
+def find_model(name_or_file: str, parameters: Sequence[str] = (), normalize: bool = False) -> POMDP:
+    """The problem of this name, or the model in this file, its rows rescaled where that is asked for."""
     from ..files import READABLE, load
     from ..problems import catalogue, problem
 
@@ -76,7 +81,9 @@ def find_model(name_or_file: str, parameters: Sequence[str] = ()) -> POMDP:
     if not known and (path.suffix.lower() in READABLE or path.is_file()):
         if parameters:
             raise click.UsageError("a file has no parameters")
-        return load(path)
+        return load(path, normalize=normalize)
+    if normalize:
+        raise click.UsageError("--normalize is for files; problems of the library need none")
     return problem(name_or_file, **dict(map(parameter, parameters)))
 
 
@@ -124,7 +131,7 @@ def print_rows(rows: Sequence[Sequence[str]], narrow: int = 60) -> None:
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(no_wrap=True, style="dim")
-    table.add_column()
+    table.add_column(overflow="fold")
     for label, text in rows:
         table.add_row(Text(plain(label)), Text(plain(text)))
     out.print(table)

@@ -59,7 +59,7 @@ def command(
     \b
     Examples:
       psrl-pomdp compare railway
-      psrl-pomdp compare random-readout --horizon 100000 --agents psrl,oas-ucrl,seeu-known
+      psrl-pomdp compare random-readout --agents psrl,oas-ucrl,seeu-known
       psrl-pomdp compare study.toml --json
       psrl-pomdp compare railway-comparison
     """
@@ -142,7 +142,7 @@ def _written(store: Store) -> list[str]:
         return written
     title = study.title or f"{study.problem}: {study.seeds} runs of every learner"
     try:
-        figure = regret_figure(found, title, model_of(study).setting.units.name)
+        figure = regret_figure(found, title, model_of(study).setting.units.total_name)
     except MissingExtraError as error:
         note(str(error))
         return written

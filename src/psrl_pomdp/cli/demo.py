@@ -1,32 +1,37 @@
-"""`psrl-pomdp demo`: a track is maintained by somebody who does not know how fast it wears."""
+"""`psrl-pomdp demo`: what learning how a railway track wears saves, against repairing it by the calendar."""
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import console, json_option, note, plain, print_json, print_rows
+from .common import json_option, note, plain, print_json
 from .study_display import show_and_run
 
 if TYPE_CHECKING:
+    from ..experiment.runner import Progress
+    from ..experiment.savings import Amount
     from ..experiment.store import Store
+    from ..experiment.study import Study
+    from ..problems import Problem
 
 _PROBLEM = "railway"
-_NAMES = {
-    "oracle": "knows the wear",
-    "family": "five candidates",
-    "rows": "knows nothing",
-    "random": "at random",
-}
+_CALENDAR, _ORACLE, _ROWS = "calendar", "knows-the-wear", "from-nothing"
+_WIDTH = 80
 
 
 @click.command("demo")
 @click.option(
-    "--horizon", type=click.IntRange(min=10), default=10_000, show_default=True, help="Inspections."
-)
-@click.option("--seeds", type=click.IntRange(min=2), default=12, show_default=True, help="Runs of each.")
+    "--horizon", type=click.IntRange(min=10), default=5_000, show_default=True, metavar="N",
+    help="Inspections of a track.",
+)  # fmt: skip
+@click.option(
+    "--seeds", type=click.IntRange(min=2), default=6, show_default=True, metavar="N",
+    help="Tracks for each maintainer.",
+)  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
 @click.option(
     "--out",
@@ -39,70 +44,145 @@ _NAMES = {
 def command(horizon: int, seeds: int, workers: int | None, out: Path, as_json: bool) -> None:
     """Learn when to repair a railway track whose condition is only measured with errors.
 
-    Four maintainers look after the same track: one who knows how it wears, one who learns which of five
-    candidates is true, one who learns every probability from nothing, and one who flips coins. Printed is
-    what not knowing cost each, beside the bound that the theory proves; the rest is in the folder. The first
-    run on a machine compiles, which takes about a minute, once.
+    A track wears from good to fair to poor, which costs 10, 100 or 800 euro from one inspection to the next.
+    An inspection gives a noisy indicator of the condition; a repair costs 200 euro and mostly helps. How fast
+    the track wears is not known.
+
+    Four maintainers look after the same simulated tracks. One repairs at every N-th inspection, whatever the
+    indicator says, with the best N: that is today's rule. One is told how the track wears: no one can do
+    better in the long run. One learns which of a few candidates is true, and one learns every probability
+    from nothing.
+
+    Printed for each of them: the euro an inspection costs on average; the euro saved in N inspections against
+    the calendar; and the regret, which is the euro paid in N inspections beyond the best possible long-run
+    average. The number after ± is half the width of a 95 % interval. The folder has every run as a table, a
+    figure of the regret, and the study, which `psrl-pomdp report` turns into a page.
 
     \b
     Examples:
       psrl-pomdp demo
       psrl-pomdp demo --horizon 100000 --seeds 64 --out long-demo
+      psrl-pomdp demo --json
     """
     from ..experiment.store import Store
+
+    study, about = _study(horizon, seeds)
+    store = Store.create(out, study)
+    rows = _Rows(store, about)
+    if as_json:
+        progress = show_and_run(store, workers, "local", in_turn=True)
+        print_json(results(store, about))
+    else:
+        click.echo(_opening(study, about))
+        progress = show_and_run(store, workers, "local", in_turn=True, news=rows.ready)
+        for line in rows.rest():
+            click.echo(line)
+        click.echo(_closing(results(store, about)))
+    if progress.failures:
+        click.get_current_context().exit(1)
+
+
+def _study(horizon: int, seeds: int) -> tuple[Study, dict[str, str]]:
+    """The study, and what each maintainer does, by name."""
+    from ..baselines.calendar_rule import best_calendar
     from ..experiment.study import study_from
 
+    world = _world()
+    assert world.family is not None
+    family = f"{len(world.family)}-candidates"
+    every = best_calendar(world).every
     study = study_from(
         {
-            "title": f"What not knowing cost in {horizon} inspections of a track",
+            "title": f"Four maintainers of a railway track, {horizon:,} inspections",
             "problem": _PROBLEM,
             "horizon": horizon,
             "seeds": seeds,
             "tolerance": 1e-6,
             "agents": [
-                {"kind": "oracle"},
-                {"kind": "psrl", "name": "family", "prior": "finite"},
-                {"kind": "psrl", "name": "rows", "prior": "dirichlet"},
-                {"kind": "random"},
+                {"kind": "calendar", "name": _CALENDAR},
+                {"kind": "oracle", "name": _ORACLE},
+                {"kind": "psrl", "name": family, "prior": "finite"},
+                {"kind": "psrl", "name": _ROWS, "prior": "dirichlet"},
             ],
         }
     )
-    store = Store.create(out, study)
-    if not as_json:
-        note("Learning (the first run compiles for about a minute) ...")
-    progress = show_and_run(store, workers, "local")
-    document = results(store)
-    if as_json:
-        print_json(document)
-    else:
-        _print(document)
-    if progress.failures:
-        click.get_current_context().exit(1)
+    return study, {
+        _CALENDAR: f"repairs at every {_ordinal(every)} inspection, the best rule of this kind",
+        _ORACLE: "is told how the track wears: nobody can do better on average",
+        family: f"learns which of {len(world.family)} ways to wear is the true one",
+        _ROWS: "learns every probability of the wear, starting from nothing",
+    }
 
 
-def results(store: Store) -> dict[str, Any]:
+def _world() -> Problem:
+    from ..problems import problem
+
+    return problem(_PROBLEM)
+
+
+def _ordinal(number: int) -> str:
+    """
+    >>> [_ordinal(n) for n in (2, 3, 4, 11, 21)]
+    ['2nd', '3rd', '4th', '11th', '21st']
+    """
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+# -- what came out ----------------------------------------------------------------------------------
+
+
+def results(store: Store, about: dict[str, str]) -> dict[str, Any]:
     """What the demo says, as plain data; tables and figures are written on the way."""
-    import numpy as np
-
-    from ..experiment.jobs import model_of
+    from ..experiment.savings import savings
     from ..experiment.summary import curves, summarise
     from ..experiment.tables import write_tables
-    from ..problems import Problem
-    from ..regret import finite_bound
 
     written = [path.name for path in write_tables(store)]
-    model = model_of(store.study)
-    assert isinstance(model, Problem)
-    assert model.family is not None
-    found = curves(store)
-    width = model.setting.units.difference(1.0)
-    bound = np.asarray(finite_bound(model.family).corrected(found["family"].times) * width)
-    document = summarise(store)
-    document["bound"] = float(bound[-1]) if np.isfinite(bound[-1]) else None
-    document["unit"] = model.setting.units.name
-    document["files"] = written + _figures(store, found, model.setting.units.name)
-    document["folder"] = str(store.folder)
-    return document
+    units = _world().setting.units
+    found, document = savings(store, _CALENDAR), summarise(store)
+    for row in document["agents"]:
+        own = found[row["agent"]]
+        row["about"] = about[row["agent"]]
+        row["paid"], row["average"] = own.total.mean, own.average
+        row["saved"] = None if own.saved is None else _document(own.saved)
+        row["saved_share"] = own.share
+    return document | {
+        "baseline": _CALENDAR,
+        "unit": units.total_name,
+        "best_average": _best_average(store),
+        **_bound(store),
+        "files": written + _figures(store, curves(store), units.total_name),
+        "folder": str(store.folder),
+    }
+
+
+def _document(amount: Amount) -> dict[str, Any]:
+    half = amount.half_width
+    ends = None if half is None else [amount.mean - half, amount.mean + half]
+    return {"mean": amount.mean, "interval": ends}
+
+
+def _best_average(store: Store) -> list[float]:
+    """Two bounds that hold the best possible long-run average."""
+    units = _world().setting.units
+    ends = [result["truth"] for result in store.done()]
+    low, high = max(end["lower"] for end in ends), min(end["upper"] for end in ends)
+    return [float(end) for end in units.from_scaled([low, high])]
+
+
+def _bound(store: Store) -> dict[str, Any]:
+    """Theorem 1's bound on the regret of whoever has the candidates, or why there is none."""
+    from ..errors import InvalidModelError
+    from ..regret.bounds import finite_bound_at
+
+    world = _world()
+    assert world.family is not None
+    try:
+        _, values = finite_bound_at(world.family, [store.study.horizon])
+    except InvalidModelError as error:
+        return {"bound": None, "no_bound": f"Theorem 1 of the paper gives no bound here: {error}"}
+    return {"bound": float(world.setting.units.difference(values[-1])), "no_bound": ""}
 
 
 def _figures(store: Store, found: dict[str, Any], unit: str) -> list[str]:
@@ -110,9 +190,8 @@ def _figures(store: Store, found: dict[str, Any], unit: str) -> list[str]:
     from ..report.plan_figures import MissingExtraError, save_figure
     from ..report.regret_figures import regret_figure
 
-    named = {_NAMES[agent]: curve for agent, curve in found.items()}
     try:
-        figure = regret_figure(named, store.study.title, unit)
+        figure = regret_figure(found, store.study.title, unit)
     except MissingExtraError as error:
         note(str(error))
         return []
@@ -121,41 +200,112 @@ def _figures(store: Store, found: dict[str, Any], unit: str) -> list[str]:
     return ["regret.svg", "regret.pdf"]
 
 
-def _print(document: dict[str, Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+# -- how it is printed ------------------------------------------------------------------------------
 
-    out = console()
-    out.print(Text(plain(document["title"]), style="bold"))
-    out.print()
-    table = Table(box=None, pad_edge=False)
-    for name in ("maintainer", "regret", "95 % of it", "grows", "posterior"):
-        table.add_column(name)
-    for row in document["agents"]:
-        low, high = row["interval"]
-        table.add_row(
-            _NAMES[row["agent"]],
-            f"{row['regret']:.4g}",
-            f"{low:.4g} to {high:.4g}",
-            row["growth"],
-            _posterior(row),
+
+def _opening(study: Study, about: dict[str, str]) -> str:
+    """What the maintainers do, and the head of the table; printed before anything is computed."""
+    wide = max(map(len, about))
+    lines = [study.title, "", *(f"  {name:{wide}}  {words}" for name, words in about.items()), ""]
+    sums = f" in {study.horizon:,} inspections, euro "
+    lines.append(f"{'':{wide + 2}}{'euro an':>12}  {sums:-^46}")
+    lines.append(_line("maintainer", "inspection", "saved against the calendar", "regret", wide))
+    return "\n".join(lines)
+
+
+def _line(name: str, average: str, saved: str, regret: str, wide: int) -> str:
+    return f"  {name:{wide}}{average:>12}  {saved:>26}  {regret:>18}".rstrip()
+
+
+class _Rows:
+    """The rows of the table, each as soon as all runs of its maintainer are finished."""
+
+    def __init__(self, store: Store, about: dict[str, str]) -> None:
+        self._store = store
+        self._wide = max(map(len, about))
+        self._left = list(about)
+
+    def ready(self, progress: Progress) -> list[str]:
+        """Return the rows that were finished since the last call, in the order of the table."""
+        count = 0
+        while count < len(self._left):
+            if len(progress.regrets.get(self._left[count], [])) < self._store.study.seeds:
+                break
+            count += 1
+        return self._taken(count)
+
+    def rest(self) -> list[str]:
+        """Return the rows of those of whom some run failed."""
+        return self._taken(len(self._left))
+
+    def _taken(self, count: int) -> list[str]:
+        names, self._left = self._left[:count], self._left[count:]
+        if not names:
+            return []
+        from ..experiment.savings import savings
+        from ..experiment.summary import curves
+
+        found, regrets = savings(self._store, _CALENDAR), curves(self._store)
+        return [self._row(name, found[name], regrets[name]) for name in names if name in found]
+
+    def _row(self, name: str, own: Any, curve: Any) -> str:
+        saved = "" if own.saved is None else f"{_euro(own.saved)}  {_share(own.share)}"
+        low, high = curve.interval
+        return _line(name, f"{own.average:.1f}", saved, _regret(float(low[-1]), float(high[-1])), self._wide)
+
+
+def _euro(amount: Amount) -> str:
+    """
+    >>> from psrl_pomdp.experiment.savings import Amount
+    >>> _euro(Amount(118370.4, 412.7)), _euro(Amount(-12.3, None))
+    ('118,370 ±    413', '-12')
+    """
+    half = "" if amount.half_width is None else f" ± {amount.half_width:>6,.0f}"
+    return f"{amount.mean:,.0f}{half}"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{100.0 * share:>3.0f} %"
+
+
+def _regret(low: float, high: float) -> str:
+    """Return a regret with half the width of its interval; one whose sign is not sure is about 0.
+
+    >>> _regret(1000.0, 2000.0), _regret(-300.0, 250.0), _regret(-300.0, -100.0)
+    ('1,500 ±    500', 'about 0 ±    275', '-200 ±    100')
+    """
+    half = 0.5 * (high - low)
+    middle = "about 0" if low <= 0.0 <= high else f"{0.5 * (low + high):,.0f}"
+    return f"{middle} ± {half:>6,.0f}"
+
+
+def _closing(document: dict[str, Any]) -> str:
+    """What the figures mean, and where to go on."""
+    rows = {row["agent"]: row for row in document["agents"]}
+    best = f"{document['best_average'][1]:.2f}"
+    sentences = [
+        f"Means of {document['seeds']} tracks; the number after ± is half the width of a 95 % interval.",
+        f"Regret: paid beyond the best possible long-run average, which is {best} euro an inspection.",
+    ]
+    if any(row["interval"] and row["interval"][0] <= 0.0 <= row["interval"][1] for row in rows.values()):
+        sentences.append('"About 0": the interval contains 0.')
+    if any(row["interval"] and row["interval"][1] < 0.0 for row in rows.values()):
+        sentences.append("Below 0: the track starts in good condition, which saves something once.")
+    told = [rows[name]["saved"] for name in (_ROWS, _ORACLE) if name in rows]
+    if len(told) == 2 and all(told) and told[1]["mean"] > 0.0:
+        part = 100.0 * told[0]["mean"] / told[1]["mean"]
+        sentences.append(
+            f"Learning from nothing saved {part:.0f}\N{NO-BREAK SPACE}% of what knowing the wear saved."
+            if part > 0.0
+            else "Learning from nothing has not paid for itself so far: it takes longer runs."
         )
-    out.print(table)
-    out.print()
-    bound = document["bound"]
-    says = f"{bound:.4g}" if bound is not None else "nothing: some reading can have probability 0"
-    print_rows(
-        [
-            ("regret is in", document["unit"] or "the problem's units"),
-            ("bound of the theory, five candidates", says),
-            ("results", f"{document['folder']}: {', '.join(document['files'])}"),
-        ]
-    )
+    if document["bound"] is not None:
+        sentences.append(f"The paper's bound on the regret with candidates: {document['bound']:,.0f} euro.")
+    files = f"{document['folder']}: {', '.join(document['files'])}"
+    lines = ["", *_wrapped(" ".join(sentences)), "", *_wrapped(f"Results are in {plain(files)}.")]
+    lines.append(f"Next: psrl-pomdp report {plain(document['folder'])}")
+    return "\n".join(lines)
 
 
-def _posterior(row: dict[str, Any]) -> str:
-    """What is believed of the truth in the end."""
-    value = row["posterior"]
-    if row["agent"] == "family":
-        return f"{value:.4f} on the truth"
-    return f"{value:.3f} from the truth, a row" if row["agent"] == "rows" else ""
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH - 1, break_long_words=False, break_on_hyphens=False)

@@ -78,7 +78,7 @@ def command(
         "problem": what,
         "horizon": horizon,
         "seeds": seeds,
-        "unit": model.setting.units.name,
+        "unit": model.setting.units.total_name,
         "doubts": [_row(doubt) for doubt in found],
     }
     if as_json:

@@ -12,6 +12,7 @@ from .common import (
     find_model,
     json_option,
     model_argument,
+    normalize_option,
     parameter_option,
     plain,
     print_json,
@@ -27,8 +28,9 @@ _MOST_LISTED = 12
 @click.command("show")
 @model_argument("model")
 @parameter_option
+@normalize_option
 @json_option
-def command(model: str, parameters: tuple[str, ...], as_json: bool) -> None:
+def command(model: str, parameters: tuple[str, ...], normalize: bool, as_json: bool) -> None:
     """Summarise a problem of the library, or a model file, and say what is doubtful about it.
 
     \b
@@ -37,7 +39,7 @@ def command(model: str, parameters: tuple[str, ...], as_json: bool) -> None:
       psrl-pomdp show hallway.pomdp --json
     Files: .pomdp, .pomdpx, .json, .npz.
     """
-    found = find_model(model, parameters)
+    found = find_model(model, parameters, normalize)
     summary = summarise(found)
     if as_json:
         print_json(summary)

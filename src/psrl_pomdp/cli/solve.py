@@ -22,6 +22,7 @@ from .common import (
     find_model,
     json_option,
     model_argument,
+    normalize_option,
     note,
     parameter_option,
     plain,
@@ -89,6 +90,7 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
 @click.command("solve")
 @model_argument("model")
 @parameter_option
+@normalize_option
 @click.option(
     "--tolerance",
     type=click.FloatRange(max=1.0),
@@ -120,6 +122,7 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
 def command(
     model: str,
     parameters: tuple[str, ...],
+    normalize: bool,
     tolerance: float,
     rtol: float | None,
     atol: float | None,
@@ -154,7 +157,7 @@ def command(
         need_matplotlib()
     if save is not None and save.exists() and Path(model).exists() and save.samefile(model):
         raise click.UsageError(f"--save {save} would replace the model")
-    found = find_model(model, parameters)
+    found = find_model(model, parameters, normalize)
     limits: dict[str, Any] = {} if max_points is None else {"max_points": max_points}
     result = _solve(found, tolerance=tolerance, rtol=rtol, atol=atol, time_limit=time_limit, **limits)
     try:
@@ -278,7 +281,7 @@ def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
     return {
         "model": model.name,
         "kind": plan.units.kind,
-        "unit": plan.units.name,
+        "unit": plan.units.average_name,
         "scale": [plan.units.low, plan.units.high],
         "status": plan.status,
         "status_in_words": _STATUS.get(plan.status, plan.status),

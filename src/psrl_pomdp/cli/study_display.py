@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import did_you_mean
-from .common import Command, console, plain, print_json, watched
+from .common import Command, console, note, plain, print_json, watched
 
 if TYPE_CHECKING:
+    from rich.live import Live
     from rich.text import Text
 
     from ..experiment.runner import Progress
     from ..experiment.store import Store
 
 ENGINES = ("local", "dask", "ray")
+_EVERY = 4.0  # seconds between lines of progress where nobody watches a terminal
 
 
 def _known_engine(context: click.Context, option: click.Parameter, value: str) -> str:
@@ -41,36 +46,71 @@ def engine_options(command: Command) -> Command:
     )(command)
 
 
-def show_and_run(store: Store, workers: int | None, engine: str) -> Progress:
-    """Run what is missing, with a line on stderr that says how far it is."""
+def show_and_run(
+    store: Store,
+    workers: int | None,
+    engine: str,
+    *,
+    in_turn: bool = False,
+    news: Callable[[Progress], list[str]] | None = None,
+) -> Progress:
+    """Run what is missing, and say on stderr how far it is: in one line that changes, or a line now and then.
+
+    `news` is asked after every change for lines that are ready to be printed on stdout.
+    """
     from ..experiment.runner import run
 
-    line = _Line()
+    line = _Line(news)
     try:
         if not watched():
-            return run(store, workers=workers, engine_name=engine, report=line)
+            return run(store, workers=workers, engine_name=engine, report=line, in_turn=in_turn)
         from rich.console import Console
         from rich.live import Live
 
-        with Live(line, console=Console(stderr=True), transient=True, refresh_per_second=4):
-            return run(store, workers=workers, engine_name=engine, report=line)
+        with Live(line, console=Console(stderr=True), transient=True, refresh_per_second=4) as live:
+            line.live = live
+            return run(store, workers=workers, engine_name=engine, report=line, in_turn=in_turn)
     except KeyboardInterrupt:
         click.echo(f"interrupted; go on with: psrl-pomdp resume {store.folder}", err=True)
         raise
 
 
 class _Line:
-    """Called after every change, drawn several times a second; failures are told as they happen."""
+    """Called after every change, drawn several times a second; failures are told as they happen.
 
-    def __init__(self) -> None:
+    Where nobody watches a terminal it is written out instead, every few seconds.
+    """
+
+    def __init__(self, news: Callable[[Progress], list[str]] | None) -> None:
         self.progress: Progress | None = None
+        self.live: Live | None = None
+        self._news = news
         self._told = 0
+        self._written = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         self.progress = progress
         for text in [*progress.notes, *progress.failures][self._told :]:
             click.echo(plain(text), err=True)
             self._told += 1
+        if self._news is not None:
+            self._print(self._news(progress))
+        unfinished = progress.done < progress.total
+        if self.live is None and unfinished and time.monotonic() - self._written > _EVERY:
+            self._written = time.monotonic()
+            note(self._count())
+
+    def _print(self, lines: list[str]) -> None:
+        """Print on stdout, with the changing line out of the way."""
+        if not lines:
+            return
+        if self.live is not None:
+            self.live.stop()
+        for text in lines:
+            click.echo(text)
+        sys.stdout.flush()
+        if self.live is not None:
+            self.live.start()
 
     def __rich__(self) -> Text:
         from rich.text import Text
@@ -80,19 +120,30 @@ class _Line:
     def words(self) -> str:
         if self.progress is None:
             return "starting ..."
-        now = self.progress
-        left = now.seconds_left
+        if self._news is not None:  # which prints what came out
+            return self._count()
+        regrets = self.progress.regrets.items()
+        means = [f"{agent} {short(sum(values) / len(values))}" for agent, values in regrets]
+        return f"{self._count()}; regret so far: {', '.join(means)}" if means else self._count()
+
+    def _count(self) -> str:
+        assert self.progress is not None
+        now, left = self.progress, self.progress.seconds_left
         parts = [f"{now.done} of {now.total} runs"]
         if left is not None:
             parts.append(f"about {_duration(left)} left")
-        parts += [f"{agent} {_mean(values):.4g}" for agent, values in now.regrets.items()]
         if now.failures:
             parts.append(f"{len(now.failures)} failed")
         return ", ".join(parts)
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def short(value: float) -> str:
+    """Return a number for a narrow table: whole from 100 on, else with three digits, never as 1e+04.
+
+    >>> [short(x) for x in (34140.2, -138.6, 12.34, 0.01234)]
+    ['34,140', '-139', '12.3', '0.0123']
+    """
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
 
 
 def _duration(seconds: float) -> str:
@@ -132,9 +183,9 @@ def _print(document: dict[str, Any]) -> None:
     for name in ("agent", "runs", "regret", "95 % of it", "growth"):
         table.add_column(name)
     for row in document["agents"]:
-        interval = "{:.5g} to {:.5g}".format(*row["interval"]) if row["interval"] else "one run only"
+        interval = " to ".join(map(short, row["interval"])) if row["interval"] else "one run only"
         table.add_row(
-            Text(plain(row["agent"])), str(row["runs"]), f"{row['regret']:.5g}", interval,
+            Text(plain(row["agent"])), str(row["runs"]), short(row["regret"]), interval,
             Text(plain(row["growth"])),
         )  # fmt: skip
     out.print(table)

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import find_model, json_option, model_argument, parameter_option, print_json, print_rows
+from .common import (
+    find_model,
+    json_option,
+    model_argument,
+    normalize_option,
+    parameter_option,
+    print_json,
+    print_rows,
+)
 from .solve import outward
 
 if TYPE_CHECKING:
@@ -18,8 +26,9 @@ if TYPE_CHECKING:
 @click.argument("plan", metavar="PLAN.npz")
 @model_argument("model")
 @parameter_option
+@normalize_option
 @json_option
-def command(plan: str, model: str, parameters: tuple[str, ...], as_json: bool) -> None:
+def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool, as_json: bool) -> None:
     """Check a plan that `solve --save` kept: what do its certificates prove of this model?
 
     Every inequality behind both bounds is computed again, in plain numpy. A plan for another model, or one
@@ -32,7 +41,7 @@ def command(plan: str, model: str, parameters: tuple[str, ...], as_json: bool) -
     """
     from ..planning import Plan
 
-    found = find_model(model, parameters)
+    found = find_model(model, parameters, normalize)
     document = check(Plan.load(plan), found)
     if as_json:
         print_json(document)
@@ -59,7 +68,7 @@ def check(plan: Plan, model: POMDP) -> dict[str, Any]:
         "verified": True,
         "model": model.name,
         "kind": units.kind,
-        "unit": units.name,
+        "unit": units.average_name,
         "scale": [units.low, units.high],
         "lower": lower,
         "upper": upper,

@@ -89,6 +89,10 @@ def _memoryless(cls: Any, told: Told) -> Any:
     return cls(best(told.world), told.seed, **told.options)
 
 
+def _calendar(cls: Any, told: Told) -> Any:
+    return cls(told.world, **told.options)
+
+
 def _random(cls: Any, told: Told) -> Any:
     return cls(told.world.n_actions, told.seed, **told.options)
 
@@ -114,6 +118,7 @@ _LEARNERS = (
     Learner(
         "memoryless", "best policy without memory", ALL, f"{_HERE}memoryless:MemorylessAgent", _memoryless
     ),
+    Learner("calendar", "best fixed schedule", ALL, f"{_HERE}calendar_rule:CalendarAgent", _calendar),
     Learner("oracle", "knows the truth", ALL, _AGENT, _oracle),
     Learner("random", "learns nothing", NOTHING, f"{_HERE}random_agent:RandomAgent", _random),
 )  # fmt: skip

@@ -51,11 +51,18 @@ def run(
     engine_name: str = "local",
     executor: Executor | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
+    in_turn: bool = False,
 ) -> Progress:
-    """All jobs without a result. One that fails is named and the others go on; Ctrl-C keeps what is done."""
+    """All jobs without a result. One that fails is named and the others go on; Ctrl-C keeps what is done.
+
+    With `in_turn` all runs of the first agent come first, then those of the second; else every agent's first.
+    """
     with store.locked():
         todo, complaints = store.missing()
         progress = Progress(len(jobs_of(store.study)), notes=complaints)
+        if in_turn:
+            order = [agent.label for agent in store.study.agents]
+            todo.sort(key=lambda job: order.index(job.agent))
         progress.done = progress.total - len(todo)
         for job in set(jobs_of(store.study)) - set(todo):
             _note_regret(progress, store.read(job))

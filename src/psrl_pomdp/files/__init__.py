@@ -17,6 +17,7 @@ from .pomdp_read import read_pomdp
 from .pomdp_write import write_pomdp
 from .pomdpx import read_pomdpx
 from .reading import read_bytes
+from .rows import RowRule
 
 __all__ = ["MAX_BYTES", "MAX_ENTRIES", "READABLE", "WRITABLE", "load", "save"]
 
@@ -33,8 +34,17 @@ READABLE = tuple(_READERS)
 WRITABLE = tuple(_WRITERS)
 
 
-def load(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES, max_entries: int = MAX_ENTRIES) -> POMDP:
+def load(
+    path: str | PathLike[str],
+    *,
+    normalize: bool = False,
+    max_bytes: int = MAX_BYTES,
+    max_entries: int = MAX_ENTRIES,
+) -> POMDP:
     """The model in a file, by its ending: `.pomdp`, `.pomdpx`, `.json` or `.npz`.
+
+    Rows of probabilities that are off one by more than 1e-5 are refused. With `normalize=True` rows that are
+    off by at most .01 are rescaled, and `model.remarks` says by how much.
 
     A file over `max_bytes`, or one with an array of over `max_entries` numbers, is refused before it is
     read or allocated: raise the limits for a large model that you trust.
@@ -44,7 +54,7 @@ def load(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES, max_entries: 
     if reader is None:
         raise ParseError(f"unknown ending {file.suffix!r}; known are {', '.join(READABLE)}", path=file.name)
     data = read_bytes(file, max_bytes)
-    return reader(data, file.name, max_entries=max_entries)
+    return reader(data, file.name, max_entries=max_entries, rows=RowRule(normalize))
 
 
 def save(model: POMDP, path: str | PathLike[str]) -> None:

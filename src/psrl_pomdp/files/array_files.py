@@ -20,10 +20,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FILE_TOLERANCE, Names, checked_names, distributions, numbers
+from ..arrays import Names, checked_names, numbers
 from ..errors import InvalidModelError, ParseError
 from ..model import POMDP, SENSOR, Kind, Setting, Units
 from .archives import Room, unpack
+from .rows import RowRule
 
 # Nested lists of any depth; their shape is checked where they become arrays.
 Nested = list[Any]
@@ -70,7 +71,7 @@ def write_json(model: POMDP) -> bytes:
     return msgspec.json.format(msgspec.json.encode(_words(model) | arrays), indent=1)
 
 
-def read_json(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
+def read_json(data: bytes, path: str = "", *, max_entries: int, rows: RowRule | None = None) -> POMDP:
     """The model in a JSON file; `max_entries` bounds every array."""
     try:
         file = msgspec.json.decode(data, type=ModelFile)
@@ -78,7 +79,7 @@ def read_json(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
         raise ParseError(f"not a model: {error}", path=path) from None
     arrays = {name: value for name in ARRAYS if (value := getattr(file, name)) not in (None, msgspec.UNSET)}
     silent = file.first_observation is msgspec.UNSET
-    return _build(file, arrays, None if not silent else SENSOR, path, max_entries)
+    return _build(file, arrays, None if not silent else SENSOR, path, max_entries, rows)
 
 
 def write_npz(model: POMDP) -> bytes:
@@ -90,7 +91,7 @@ def write_npz(model: POMDP) -> bytes:
     return buffer.getvalue()
 
 
-def read_npz(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
+def read_npz(data: bytes, path: str = "", *, max_entries: int, rows: RowRule | None = None) -> POMDP:
     """The model in an archive of arrays; members too large for `max_entries` are not unpacked."""
     found = unpack(data, path, Room(_TABLES * (8 * max_entries + 4096)))
     try:
@@ -104,7 +105,7 @@ def read_npz(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
     first = found.get("first_observation")
     if first is not None and first.size == 0:
         del found["first_observation"]
-    return _build(words, found, SENSOR if first is None else None, path, max_entries)
+    return _build(words, found, SENSOR if first is None else None, path, max_entries, rows)
 
 
 def _words(model: POMDP) -> dict[str, Any]:
@@ -133,23 +134,27 @@ def _arrays(model: POMDP) -> dict[str, npt.NDArray[np.float64]]:
     return arrays
 
 
-def _build(words: Words, arrays: dict[str, Any], silent: Any, path: str, max_entries: int) -> POMDP:
+def _build(
+    words: Words, arrays: dict[str, Any], silent: Any, path: str, max_entries: int, rows: RowRule | None
+) -> POMDP:
     """The model; `silent` is what the absence of `first_observation` means."""
+    rule = rows or RowRule()
     try:
         for name in _REQUIRED:
             if name not in arrays:
                 raise InvalidModelError(f"{name} is missing")
         if ("cost" in arrays) == ("reward" in arrays):
             raise InvalidModelError("one of cost and reward is wanted")
-        setting = _setting(words, arrays, silent, max_entries)
+        setting = _setting(words, arrays, silent, max_entries, rule)
         transition = numbers("transition", arrays["transition"], "ast")
-        rows = distributions("transition", transition, "ast", setting.names, FILE_TOLERANCE)
-        return POMDP(setting, rows, words.name or PurePath(path).stem, words.remarks)
+        kernel = rule.distributions("transition", transition, "ast", setting.names)
+        name = words.name or PurePath(path).stem
+        return POMDP(setting, kernel, name, [*words.remarks, *rule.remarks])
     except (InvalidModelError, IndexError, OverflowError) as error:
         raise ParseError(str(error), path=path) from None
 
 
-def _setting(words: Words, arrays: dict[str, Any], silent: Any, max_entries: int) -> Setting:
+def _setting(words: Words, arrays: dict[str, Any], silent: Any, max_entries: int, rule: RowRule) -> Setting:
     value = numbers("cost or reward", arrays["cost" if "cost" in arrays else "reward"], "as")
     given = {
         "observation": numbers("observation", arrays["observation"], "aso|so"),
@@ -166,9 +171,7 @@ def _setting(words: Words, arrays: dict[str, Any], silent: Any, max_entries: int
         checked_names("observations", words.observations, n_readings),
     )
     axes = {"observation": "aso"[-given["observation"].ndim :], "initial": "s", "first_observation": "so"}
-    rows = {
-        name: distributions(name, array, axes[name], names, FILE_TOLERANCE) for name, array in given.items()
-    }
+    rows = {name: rule.distributions(name, array, axes[name], names) for name, array in given.items()}
     first = rows.get("first_observation", silent)
     named: dict[str, Any] = {
         "states": names.states,

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import FILE_TOLERANCE, PYTHON_TOLERANCE, Array, Names, distributions
+from ..arrays import Array, Names, distributions
 from ..errors import InvalidModelError, ParseError, did_you_mean
 from ..model import POMDP, Setting, Units
 from .pomdp_words import NUMBER, RULES, SHORTHANDS, MalformedError, Source, Statement, statements
+from .rows import RowRule
 
 Index = int | slice
 Words = npt.NDArray[np.int64]
@@ -38,12 +39,12 @@ _REWRITES = 6  # how often rules may write the largest allowed array anew
 _RULE = 64  # entries that applying a rule costs as much as, beside those that it writes
 
 
-def read_pomdp(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
+def read_pomdp(data: bytes, path: str = "", *, max_entries: int, rows: RowRule | None = None) -> POMDP:
     """The model in these bytes; `path` is for messages, `max_entries` bounds every array."""
     source = None
     try:
         source = Source(data)
-        return _Reader(source, max_entries).model(PurePath(path).stem)
+        return _Reader(source, max_entries, rows or RowRule()).model(PurePath(path).stem)
     except MalformedError as error:
         line = source.line(error.word) if source else 1
         raise ParseError(error.reason, path=path, line=line) from None
@@ -76,8 +77,9 @@ class Domain:
 class _Reader:
     """One file on its way to a model."""
 
-    def __init__(self, source: Source, max_entries: int) -> None:
+    def __init__(self, source: Source, max_entries: int, rows: RowRule) -> None:
         self.max_entries = max_entries
+        self.rows = rows
         self.written = 0
         self.extensions = source.extensions
         self.end = len(source.words)
@@ -97,8 +99,9 @@ class _Reader:
         remarks = self._discount()
         kind = self._kind(remarks)
         initial = self._start()
-        transition = self._probabilities("T", self.states, initial, remarks)
-        observation = self._probabilities("O", self.observations, initial, remarks)
+        transition = self._probabilities("T", self.states, initial)
+        observation = self._probabilities("O", self.observations, initial)
+        remarks += self.rows.remarks
         values = self._values(transition, observation, remarks)
         first = self._first_sensor(observation)
         try:
@@ -190,7 +193,7 @@ class _Reader:
             return vector
         vector = np.asarray(self._block(statement, (count,)))
         self._check_rows("start", vector, np.array(statement.head))
-        return distributions("start", vector, "s", self.names, FILE_TOLERANCE)
+        return distributions("start", vector, "s", self.names, self.rows.tolerance)
 
     def _start_from_list(self, statement: Statement) -> Array:
         listed = np.zeros(self.states.count, dtype=np.bool_)
@@ -214,7 +217,7 @@ class _Reader:
 
     # -- T and O --------------------------------------------------------------------------------
 
-    def _probabilities(self, keyword: str, columns: Domain, initial: Array, remarks: list[str]) -> Array:
+    def _probabilities(self, keyword: str, columns: Domain, initial: Array) -> Array:
         """T as `[A, S, S']` or O as `[A, S', O]`; rows that do not sum to one are refused here."""
         sizes = (self.actions.count, self.states.count, columns.count)
         self._room(keyword, sizes)
@@ -228,10 +231,8 @@ class _Reader:
             by_row = len(index) == 1 and len(rule.values) > 1
             rows = np.arange(sizes[1]) * sizes[2] if by_row else 0
             origin[index[:2]] = rule.first_value + rows
-        off = self._check_rows(keyword, table, origin)
-        if off > PYTHON_TOLERANCE:
-            remarks.append(f"rows of {keyword} were off one by up to {off:.1g} and were renormalised")
-        return distributions(keyword, table, "asx", self.names, FILE_TOLERANCE)
+        self._check_rows(keyword, table, origin)
+        return distributions(keyword, table, "asx", self.names, self.rows.tolerance)
 
     def _table(self, rule: Statement, shape: tuple[int, ...], initial: Array) -> Array | float:
         """The values of a rule: numbers of this shape, or a word that stands for them."""
@@ -248,13 +249,14 @@ class _Reader:
             return initial
         return self._block(rule, shape)
 
-    def _check_rows(self, keyword: str, table: Array, origin: Words) -> float:
-        """Refuses rows that are no distributions; how far the others are from summing to one."""
+    def _check_rows(self, keyword: str, table: Array, origin: Words) -> None:
+        """Refuses rows that are no distributions, and notes how far the others are from summing to one."""
         off = np.abs(table.sum(axis=-1) - 1.0)
         negative = np.asarray((table < 0).any(axis=-1))
-        wrong = (off > FILE_TOLERANCE) | negative
+        wrong = (off > self.rows.tolerance) | negative
         if not wrong.any():
-            return float(off.max())
+            self.rows.note(keyword, float(off.max()))
+            return
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
         row = keyword
         if where:
@@ -264,7 +266,8 @@ class _Reader:
             raise MalformedError(f"{row} has the negative probability {table[where].min():g}", at)
         if at < 0:
             raise MalformedError(f"{row} is never given; every row must sum to one", self.end)
-        raise MalformedError(f"{row} sums to {round(float(table[where].sum()), 9):g}", at)
+        total = round(float(table[where].sum()), 9)
+        raise MalformedError(f"{row} sums to {total:g}{self.rows.hint(float(off.max()))}", at)
 
     # -- R --------------------------------------------------------------------------------------
 

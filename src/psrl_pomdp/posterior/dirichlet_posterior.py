@@ -128,7 +128,7 @@ class DirichletPosterior:
         """[A, S]: ñ_t(s, a), over steps 1..t−1, given the readings up to o_{t−1}."""
         return self._filters.expected.copy()
 
-    def start(self, first_observation: int | None) -> None:
+    def start(self, first_observation: int | str | None) -> None:
         """f_1 and h_1 from o_1, or from nothing. The start does not depend on θ: all weights stay equal."""
         if self.time:
             raise OutOfOrderError("start: this posterior has started already")
@@ -143,7 +143,7 @@ class DirichletPosterior:
         self._possible.now[:] = begin > 0
         self.time = 1
 
-    def update(self, action: int, observation: int | None) -> None:
+    def update(self, action: int | str, observation: int | str | None) -> None:
         """f_{t+1}, h_{t+1} and ñ_{t+1} from a_t and o_{t+1}; None is a lost reading."""
         a, o = action_number(self.setting, action), reading_number(self.setting, observation)
         self._take(np.array([a]), np.array([o]))

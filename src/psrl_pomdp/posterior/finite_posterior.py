@@ -77,7 +77,7 @@ class FinitePosterior:
         """[A, S]: ñ_t(s, a), over steps 1..t−1, given the readings up to o_{t−1}."""
         return self._filters.expected.copy()
 
-    def start(self, first_observation: int | None) -> None:
+    def start(self, first_observation: int | str | None) -> None:
         """f_1 and h_1 from o_1, or from nothing."""
         if self.time:
             raise OutOfOrderError("start: this posterior has started already")
@@ -87,12 +87,12 @@ class FinitePosterior:
             raise impossible(self.setting, reading, None, "every kernel")
         self.time = 1
 
-    def update(self, action: int, observation: int | None) -> None:
+    def update(self, action: int | str, observation: int | str | None) -> None:
         """f_{t+1}, h_{t+1} and ñ_{t+1} from a_t and o_{t+1}; None is a lost reading."""
         self._need_start("update")
         a, o = action_number(self.setting, action), reading_number(self.setting, observation)
         if not filtering.update(self._filters, a, o):
-            raise impossible(self.setting, observation, a, "every kernel that has weight")
+            raise impossible(self.setting, o, a, "every kernel that has weight")
         self.time += 1
 
     def update_many(self, actions: npt.ArrayLike, observations: npt.ArrayLike) -> None:
@@ -102,10 +102,7 @@ class FinitePosterior:
         done = filtering.update_many(self._filters, a, o)
         self.time += done
         if done < len(a):
-            lost = o[done] == self.setting.n_observations
-            raise impossible(
-                self.setting, None if lost else int(o[done]), int(a[done]), "every kernel that has weight"
-            )
+            raise impossible(self.setting, int(o[done]), int(a[done]), "every kernel that has weight")
 
     @property
     def engine(self) -> tuple[filtering.Filters, Possible, float]:

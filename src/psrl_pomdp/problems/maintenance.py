@@ -71,9 +71,12 @@ def _wearing(rate: float) -> Array:
 @register(
     "railway",
     title="Watch a railway track's noisy indicator and decide when to repair it",
-    source="after Arcieri et al. (2023), Bridging POMDPs and Bayesian decision making for robust "
-    "maintenance planning under model uncertainty: an application to railway systems, Reliability "
-    "Engineering and System Safety 239; a small model with figures of its own",
+    source="Arcieri, Tutorial on POMDP inference and robust planning "
+    "(github.com/giarcieri/Tutorial-on-POMDP-inference-and-robust-planning), whose transition "
+    "probabilities, indicator and costs these are; it accompanies Arcieri et al. (2023), Bridging POMDPs and "
+    "Bayesian decision making for robust maintenance planning under model uncertainty: an application to "
+    "railway systems, Reliability Engineering and System Safety 239. Of our own: the bins of the indicator, "
+    "the start in good condition, the parameter speed, and euro for the tutorial's costs without a unit",
     assumptions=Assumptions(
         bellman="holds: doing nothing mixes all states, and repairing for ever costs more than taking turns, "
         "so that doing nothing comes back within a bounded time",
@@ -89,8 +92,9 @@ def railway(
 
     Hidden: its condition. Actions: do nothing, or repair, which mostly helps. Readings: an indicator
     that is normal with mean 1, 0, -1 and deviation 1, .5, .2 by condition, cut into bins at `edges`.
-    Costs a period: 10, 100 or 800 by condition, and `repair` more for repairing. `speed` multiplies the
-    chances of getting worse while nothing is done.
+    Costs from one inspection to the next, in euro: 10, 100 or 800 by condition, and `repair` more for
+    repairing. `speed` multiplies the chances of getting worse while nothing is done. The probabilities, the
+    indicator and the costs are those of a public tutorial (see the source).
     """
     cuts = numbers("parameter edges", edges, "b")
     if not (np.diff(cuts) > 0).all() or not np.isfinite(cuts).all():
@@ -101,7 +105,7 @@ def railway(
         observation=sensor,
         cost=[condition, condition + bounded("repair", repair, 0.0)],
         initial=[1.0, 0.0, 0.0],
-        units="cost units a period",
+        units="euro",
         states=("good", "fair", "poor"),
         actions=("do-nothing", "repair"),
         observations=_bins(cuts),
@@ -212,7 +216,7 @@ def bridge_repair() -> Parts:
         observation=[_BRIDGE_INSPECTIONS[inspection] for _, inspection in pairs],
         cost=[np.add(_BRIDGE_COSTS[repair], _BRIDGE_FEES[inspection]) for repair, inspection in pairs],
         initial=uniform(5),
-        units="cost units a period",
+        units="cost units",
         states=("less-5", "between-5-15", "between-15-25", "more-25", "failed"),
         actions=[f"{repair}-and-{inspection}" for repair, inspection in pairs],
         observations=("sound", "slight", "moderate", "severe", "failure"),

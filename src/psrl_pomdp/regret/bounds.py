@@ -45,6 +45,10 @@ from ..posterior import FinitePrior
 from ..separation import Separation, separation
 
 Basis = Literal["computed", "estimated", "given"]
+_NO_BOUND = (
+    "it needs possible dynamics that every reading helps to tell apart, whatever is believed, and none of "
+    "which a single reading can rule out"
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,22 @@ def finite_bound(
         Constant(alpha, "computed", "2 max{ max (1 − f)/f, 2 (|Θ| − 1) }"),
         Constant(rate(epsilon, d), "computed", "min{ ε/2, ε²/(8 d²) }"),
     )
+
+
+def finite_bound_at(prior: FinitePrior, times: npt.ArrayLike) -> tuple[FiniteBound, Array]:
+    """Return Theorem 1's constants for this prior, and the corrected bound on the scaled regret at `times`.
+
+    Raises `InvalidModelError` with the reason where the theorem gives no bound: where β = 0, or where some
+    number of it is infinite. Whether β is 0 is found out before anything is planned.
+    """
+    margins = separation(prior)
+    if rate(margins.epsilon, float(likelihood_ranges(prior).max())) <= 0.0:
+        raise InvalidModelError(_NO_BOUND)
+    constants = finite_bound(prior, margins=margins)
+    values = constants.corrected(times)
+    if not np.isfinite(values).all():
+        raise InvalidModelError(_NO_BOUND)
+    return constants, values
 
 
 def rate(epsilon: float, d: float) -> float:

@@ -206,6 +206,7 @@ def _spec(figure: PageFigure) -> dict[str, Any]:
         "switches": figure.switches,
         "choices": figure.choices,
         "floor": figure.floor,
+        "knee": figure.knee,
         "columns": figure.table.columns,
         "rows": figure.table.rows,
         **figure.more,

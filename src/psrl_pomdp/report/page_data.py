@@ -30,7 +30,7 @@ from ..planning import Plan, plan
 from ..posterior import FinitePrior
 from ..problems import Problem
 from ..records import REASONS
-from ..regret.bounds import FiniteBound, finite_bound
+from ..regret.bounds import FiniteBound, finite_bound_at
 from ..regret.decomposition import Decomposition
 from ..regret.estimators import RegretCurve
 from ..regret.growth import Growth, fit_growth
@@ -360,18 +360,11 @@ class PageData:
         prior = prior_of(self.model, "finite")
         assert isinstance(prior, FinitePrior)
         try:
-            constants = finite_bound(prior)
+            constants, scaled = finite_bound_at(prior, self.curves[fits[0]].times)
         except InvalidModelError as error:
             self.no_bound = f"The paper’s Theorem 1 gives no bound here: {error}"
             return None
-        values = self.units.difference(constants.corrected(self.curves[fits[0]].times))
-        if constants.beta.value <= 0.0 or not np.isfinite(values).all():
-            self.no_bound = (
-                "The paper’s Theorem 1 gives no bound here: it needs possible dynamics that every reading "
-                "helps to tell apart, whatever is believed, and none of which a single reading can rule out"
-            )
-            return None
-        return Bound(fits, constants, values)
+        return Bound(fits, constants, self.units.difference(scaled))
 
     @cached_property
     def truth(self) -> Truth | None:

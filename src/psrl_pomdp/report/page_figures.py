@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from ..model import Units
 from .page_data import AgentFacts, Concentration, Measure, PageData
+from .regret_figures import knee
 
 HUES = 7  # that the palettes of the page have
 _DASHES = ("solid", "dash", "dot")
@@ -48,6 +48,7 @@ class PageFigure:
     switches: tuple[str, ...] = ()  # the axes that can be linear or logarithmic
     choices: tuple[str, ...] = ()  # agents, where one is shown at a time
     floor: float = 0.0  # what a logarithmic axis shows of values that are not positive
+    knee: float = 0.0  # or: a logarithmic height is linear below this, so that 0 and less are shown too
     height: int = 380
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -131,8 +132,8 @@ def _band(
     }
 
 
-def _unit(units: Units) -> str:
-    return f" [{label(units.name)}]" if units.name else ""
+def _unit(name: str) -> str:
+    return f" [{label(name)}]" if name else ""
 
 
 def _first_type(times: Sequence[int]) -> str:
@@ -172,11 +173,11 @@ def regret_figure(data: PageData) -> PageFigure:
         traces=traces,
         layout=_layout(
             _axis("step", type=_first_type(times)),
-            _axis(f"regret{_unit(data.units)}", type=_height_type(data.agents)),
+            _axis(f"regret{_unit(data.units.total_name)}", type=_height_type(data.agents)),
         ),
         table=Table(("agent", "step", "regret", "low", "high"), rows),
         switches=("x", "y"),
-        floor=_floor(data.agents),
+        knee=knee(agent.regret for agent in data.agents),
         height=440,
     )
 
@@ -197,11 +198,6 @@ def _bound_trace(data: PageData, times: list[int]) -> Trace:
         "line": {"color": "@ink", "dash": "dot", "width": 2},
         "meta": {"label": name, "colour": "@ink", "dash": "dot", "off": values[-1] > 5 * top},
     }
-
-
-def _floor(agents: Sequence[AgentFacts]) -> float:
-    """Below this a logarithmic axis would show noise around zero."""
-    return 0.01 * min((agent.regret for agent in agents if agent.regret > 0), default=1.0)
 
 
 # -- posterior --------------------------------------------------------------------------------------
@@ -398,7 +394,7 @@ def promises_figure(data: PageData) -> PageFigure:
         traces=traces,
         layout=_layout(
             _axis("first step of the episode", type=_first_type([data.study.horizon])),
-            _axis(f"average {kind}{_unit(data.units)}"),
+            _axis(f"average {kind}{_unit(data.units.average_name)}"),
             shapes=lines,
         ),
         table=Table(("agent", "run", "episode", "start", "lower", "upper"), rows),
@@ -446,11 +442,13 @@ def decomposition_figure(data: PageData) -> PageFigure:
         title="Where the regret may come from",
         alt="Curves over time: the four terms of the paper’s decomposition, their sum, and the regret.",
         traces=traces,
-        layout=_layout(_axis("step", type=_first_type(times)), _axis(f"regret{_unit(data.units)}")),
+        layout=_layout(
+            _axis("step", type=_first_type(times)), _axis(f"regret{_unit(data.units.total_name)}")
+        ),
         table=Table(("agent", "step", "H K_T", "R_1", "R_2", "R_3", "sum", "regret"), rows),
         switches=("x", "y"),
         choices=tuple(data.decompositions),
-        floor=0.01 * min((end for end in ends if end > 0), default=1.0),
+        knee=knee(ends),
     )
 
 

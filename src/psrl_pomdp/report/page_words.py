@@ -64,7 +64,7 @@ def verdict(data: PageData) -> tuple[str, str]:
 
 
 def _ahead(data: PageData, leader: AgentFacts, learners: Sequence[AgentFacts]) -> str:
-    unit = f" {data.units.name}" if data.units.name else ""
+    unit = f" {data.units.total_name}" if data.units.name else ""
     amount = f"{number(leader.regret)}{unit}"
     steps = f"{data.study.horizon:,} step{'s' if data.study.horizon > 1 else ''}"
     if leader.interval:

@@ -46,7 +46,7 @@ def paper_figures(data: PageData) -> Iterator[tuple[str, Figure]]:
     """Names and figures, one at a time; those that this study has nothing for are left out."""
     title = data.study.title or f"{data.name}: {data.study.seeds} runs of every learner"
     bound = {} if data.bound is None else {"Theorem 1’s bound": data.bound.values}
-    yield "regret", regret_figure(data.curves, title=title, unit=data.units.name, bound=bound)
+    yield "regret", regret_figure(data.curves, title=title, unit=data.units.total_name, bound=bound)
     if data.concentrations:
         yield "posterior", posterior_figure(data)
     if data.episodes:

@@ -102,7 +102,7 @@ def _draw_bounds(axes: Axes, plan: Plan) -> None:
     for which, bound, colour, marker in (("upper", high, _UPPER, "v"), ("lower", low, _LOWER, "^")):
         label = f"{which} bound" + (", which the policy attains" if which == attained else "")
         axes.plot(work, bound, color=colour, marker=marker, markersize=4, drawstyle="steps-post", label=label)
-    unit = f" [{_text(plan.units.name)}]" if plan.units.name else ""
+    unit = f" [{_text(plan.units.average_name)}]" if plan.units.name else ""
     _dress(axes, f"Bounds on the optimal average {plan.units.kind}", f"average {plan.units.kind}{unit}")
     _over_work(axes, work)
     axes.ticklabel_format(axis="y", useOffset=False)
@@ -170,7 +170,7 @@ def _draw_intervals(axes: Axes, plan: Plan, model: POMDP) -> None:
     belief = np.union1d(np.linspace(0.0, 1.0, 501), [piece.start for piece in found])
     value = (np.column_stack([1 - belief, belief]) @ vectors.T).min(axis=1)
     axes.plot(belief, plan.units.difference(value - value.min()), color=_INK, linewidth=1.8)
-    unit = f" [{_text(plan.units.name)}]" if plan.units.name else ""
+    unit = f" [{_text(plan.units.total_name)}]" if plan.units.name else ""
     kind = "cost" if plan.units.kind == "cost" else "loss of reward"
     _dress(axes, "The policy, and the value of a belief", f"relative {kind} V(b){unit}")
     axes.grid(visible=False)

@@ -1,12 +1,13 @@
 """Figures of regret, for a paper or a talk: `regret_figure(curves).savefig("regret.pdf")`.
 
 Left: regret over the logarithm of time, where O(log T) is a straight line. Right: both on logarithms, where
-T^p is one, with whoever learns nothing beside. Bands are 95 % intervals, widened by what is not known of J.
+T^p is one, with whoever learns nothing beside; near zero its height is linear, so that regret of 0 and less
+is shown too. Bands are 95 % intervals, widened by what is not known of J.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,8 +44,8 @@ def regret_figure(
     for i, (agent, curve) in enumerate(curves.items()):
         look = {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _STYLES[i // len(_COLOURS) % 4]}
         if agent in near:
-            _draw(left, agent, curve, look, logarithmic=False)
-        _draw(right, agent, curve, look, logarithmic=True)
+            _draw(left, agent, curve, look)
+        _draw(right, agent, curve, look)
     times = next(iter(curves.values())).times
     for label, values in (bound or {}).items():
         right.plot(times, values, color=_INK, linestyle=":", linewidth=1.2, label=_text(label))
@@ -53,8 +54,7 @@ def regret_figure(
         _dress(axes, words, named)
         axes.set_xscale("log")
         axes.set_xlabel("step T")
-    right.set_yscale("log")
-    right.set_ylim(bottom=_least(curves))
+    right.set_yscale("symlog", linthresh=knee(curve.middle[-1] for curve in curves.values()), linscale=0.4)
     handles, names = right.get_legend_handles_labels()
     figure.legend(handles, names, frameon=False, fontsize=9, loc="outside lower center", ncols=4)
     if title:
@@ -62,10 +62,16 @@ def regret_figure(
     return figure
 
 
-def _least(curves: Mapping[str, RegretCurve]) -> float:
-    """Where the logarithmic panel begins: below this is noise around zero."""
-    ends = [float(curve.middle[-1]) for curve in curves.values() if curve.middle[-1] > 0]
-    return 1e-2 * min(ends, default=1.0)
+def knee(ends: Iterable[float]) -> float:
+    """Return up to where a logarithmic height is linear: a power of ten, at most a tenth of the least end.
+
+    Only ends above 0 count.
+
+    >>> knee([117_000.0, 1_779.0, -60.0]), knee([]), knee([0.2])
+    (100.0, 0.1, 0.01)
+    """
+    least = min((end for end in ends if end > 0.0), default=1.0)
+    return float(10.0 ** (np.floor(np.log10(least)) - 1))
 
 
 def _near(curves: Mapping[str, RegretCurve]) -> set[str]:
@@ -76,17 +82,7 @@ def _near(curves: Mapping[str, RegretCurve]) -> set[str]:
     return {agent for agent, end in ends.items() if end <= _FAR * reference or len(ends) == 1}
 
 
-def _draw(axes: Axes, agent: str, curve: RegretCurve, look: dict[str, str], *, logarithmic: bool) -> None:
+def _draw(axes: Axes, agent: str, curve: RegretCurve, look: dict[str, str]) -> None:
     low, high = curve.interval
-    middle = curve.middle
-    if logarithmic:
-        shown = np.where(middle > 0, middle, np.nan)
-        axes.plot(curve.times, shown, label=_text(agent), **look)  # type: ignore[arg-type]
-        sure = low > 0
-        axes.fill_between(
-            curve.times, np.where(sure, low, np.nan), np.where(sure, high, np.nan), color=look["color"],
-            alpha=0.15, lw=0,
-        )  # fmt: skip
-    else:
-        axes.plot(curve.times, middle, label=_text(agent), **look)  # type: ignore[arg-type]
-        axes.fill_between(curve.times, low, high, color=look["color"], alpha=0.15, lw=0)
+    axes.plot(curve.times, curve.middle, label=_text(agent), **look)  # type: ignore[arg-type]
+    axes.fill_between(curve.times, low, high, color=look["color"], alpha=0.15, lw=0)

@@ -16,6 +16,7 @@ import numpy as np
 from ...arrays import Array
 from ...errors import InvalidModelError, ParseError, did_you_mean
 from ...model import POMDP, Setting
+from ..rows import RowRule
 from .document import Node, fail, finite_number, only, parse, quoted
 from .tables import Function, Table, Work, filled
 from .variables import Group, Kind, Variable, capped_product, counted, declared
@@ -27,7 +28,7 @@ _EXPECTED = (
 )
 
 
-def read_pomdpx(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
+def read_pomdpx(data: bytes, path: str = "", *, max_entries: int, rows: RowRule | None = None) -> POMDP:
     """The model in the bytes of a .pomdpx file; `path` is for messages, and a name if the file has none.
 
     No array of more than `max_entries` entries is formed, nor anything raised but `ParseError`.
@@ -35,7 +36,7 @@ def read_pomdpx(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
     try:
         # Numbers that overflow are found by looking at the result.
         with np.errstate(all="ignore"):
-            return _Reader(parse(data), max_entries).model(PurePath(path).stem)
+            return _Reader(parse(data), max_entries, rows or RowRule()).model(PurePath(path).stem)
     except ParseError as error:
         raise ParseError(error.reason, path=path, line=error.line) from None
     except MemoryError:
@@ -67,8 +68,9 @@ _REWARD = _Section(
 class _Reader:
     """The variables of a document, and the arrays that its tables multiply out to."""
 
-    def __init__(self, root: Node, max_entries: int) -> None:
+    def __init__(self, root: Node, max_entries: int, rows: RowRule) -> None:
         self.root = root
+        self.rows = rows
         self.limit = max_entries
         self.work = Work(max_entries)
         self.variables: dict[str, Variable] = {}
@@ -142,7 +144,7 @@ class _Reader:
                 observations=self.names(self.readings),
             )
             name = self.root.attributes.get("id", "").strip() or stem
-            remarks = [*self.discount(), *([_EXPECTED] if ahead else [])]
+            remarks = [*self.discount(), *([_EXPECTED] if ahead else []), *self.rows.remarks]
             return POMDP(setting, transition, name=name, remarks=remarks)
         except InvalidModelError as error:
             fail(self.root, str(error))
@@ -180,7 +182,7 @@ class _Reader:
                 fail(nodes[-1] if nodes else self.root, f"<{section.tag}> has no {missing}")
         _refuse_circles({f: [written[p] for p in f.parents if p in written] for f in functions})
         for function in functions:
-            yield filled(function, self.limit, self.work)
+            yield filled(function, self.limit, self.work, self.rows)
 
     def function(self, node: Node, section: _Section) -> Function:
         own = self.listed(only(node, "Var"), (section.kind,))

@@ -15,8 +15,9 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ...arrays import FILE_TOLERANCE, Array
+from ...arrays import Array
 from ...errors import ParseError, did_you_mean
+from ..rows import LARGEST_CORRECTION, RowRule
 from .document import DEEPEST, Node, fail, finite_number, only, quoted
 from .variables import Group, Kind, Variable, capped_product, counted
 
@@ -60,7 +61,7 @@ class Function:
 
     def value(self, word: str, node: Node) -> float:
         number = finite_number(word, node)
-        if not self.is_reward and not 0.0 <= number <= 1.0 + FILE_TOLERANCE:
+        if not self.is_reward and not 0.0 <= number <= 1.0 + LARGEST_CORRECTION:
             fail(node, f"<{node.tag}> for {self.title}: {number:g} is not a probability")
         return number
 
@@ -242,7 +243,7 @@ def _coordinate(function: Function, region: _Region, axis: int) -> npt.NDArray[n
     return np.arange(function.axes[axis].size).reshape(-1, *(1,) * later)
 
 
-def filled(function: Function, limit: int, work: Work) -> Table:
+def filled(function: Function, limit: int, work: Work, rule: RowRule) -> Table:
     """The table of a function; of a CondProb with rows that sum to one."""
     parameter = function.parameter
     sizes = [variable.size for variable in function.axes]
@@ -258,14 +259,15 @@ def filled(function: Function, limit: int, work: Work) -> Table:
     rows = values.reshape(*sizes[: len(function.parents)], -1)
     sums = rows.sum(axis=-1, keepdims=True)
     off = np.abs(sums - 1.0)
-    if (off > FILE_TOLERANCE).any():
-        row = tuple(int(i) for i in np.argwhere(off[..., 0] > FILE_TOLERANCE)[0])
-        _refuse_row(function, row, float(sums[row][0]), work)
+    if (off > rule.tolerance).any():
+        row = tuple(int(i) for i in np.argwhere(off[..., 0] > rule.tolerance)[0])
+        _refuse_row(function, row, float(sums[row][0]), work, rule.hint(float(off.max())))
+    rule.note(function.title, float(off.max()))
     rows = np.where(off > _ROUNDING, rows / sums, rows)
     return Table(function.axes, rows.reshape(sizes))
 
 
-def _refuse_row(function: Function, row: tuple[int, ...], total: float, work: Work) -> NoReturn:
+def _refuse_row(function: Function, row: tuple[int, ...], total: float, work: Work, hint: str) -> NoReturn:
     """Names the row, and the line of the last element that wrote into it."""
     line = function.parameter.line
     for write in _writes(function, work):
@@ -277,4 +279,4 @@ def _refuse_row(function: Function, row: tuple[int, ...], total: float, work: Wo
         for parent, value in zip(function.parents, row, strict=True)
     )
     condition = f" given {given}" if given else ""
-    raise ParseError(f"the probabilities of {function.title}{condition} sum to {total:.10g}", line=line)
+    raise ParseError(f"the probabilities of {function.title}{condition} sum to {total:.10g}{hint}", line=line)

@@ -77,10 +77,22 @@
     return !figure.off.has(meta.label || meta.group);
   }
 
-  /** What a logarithm can show: bands are cut at the floor, and curves leave out what is not above zero. */
-  function positive(figure, trace) {
-    if (figure.types.y !== "log" || !figure.spec.floor) return trace;
-    const cut = trace.meta?.band ? (v) => Math.max(v, figure.spec.floor) : (v) => (v > 0 ? v : null);
+  /** A height that is linear near 0 and logarithmic far from it, for values of both signs. */
+  const bent = (value, knee) => Math.sign(value) * Math.log10(1 + Math.abs(value) / knee);
+  const unbent = (height, knee) => Math.sign(height) * knee * (10 ** Math.abs(height) - 1);
+
+  /** What a logarithm can show: of both signs with a knee, or above zero, with bands cut at the floor. */
+  function logarithmic(figure, trace) {
+    const { floor, knee } = figure.spec;
+    if (figure.types.y !== "log") return trace;
+    if (knee) {
+      return {
+        ...trace, y: trace.y.map((v) => (v === null ? null : bent(v, knee))), customdata: trace.y,
+        hovertemplate: trace.hovertemplate?.replace("%{y:", "%{customdata:"),
+      };
+    }
+    if (!floor) return trace;
+    const cut = trace.meta?.band ? (v) => Math.max(v, floor) : (v) => (v > 0 ? v : null);
     return { ...trace, y: trace.y.map((v) => (v === null ? null : cut(v))) };
   }
 
@@ -88,13 +100,13 @@
     if (!window.Plotly || !figure.seen) return;
     const style = getComputedStyle(root);
     const data = figure.spec.data.map((trace) => ({
-      ...painted(positive(figure, trace), style), visible: shown(figure, trace),
+      ...painted(logarithmic(figure, trace), style), visible: shown(figure, trace),
     }));
     const layout = painted(structuredClone(figure.spec.layout), style);
     const font = { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: style.getPropertyValue("--ink").trim() };
     Object.assign(layout, {
       font, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true,
-      margin: { l: 56, r: 12, t: 10, b: 48, ...layout.margin },
+      margin: { l: 56, r: 24, t: 10, b: 48, ...layout.margin },
       hoverlabel: { bgcolor: style.getPropertyValue("--ground").trim(), font },
       ...(figure.cursor ? { shapes: [cursorAt(figure.cursor, style)] } : {}),
     });
@@ -109,12 +121,7 @@
       const type = figure.types[name[0]];
       if (type && name.length === 5) {
         axis.type = type;
-        if (type === "log") {
-          const wide = decades(figure, name[0]);
-          axis.dtick = wide > 1.5 ? 1 : wide > 0.3 ? "D2" : undefined;
-          delete axis.range;
-          axis.exponentformat ??= "SI";
-        }
+        if (type === "log") setLogarithmic(figure, axis, name[0]);
       }
       axis.fixedrange = matchMedia("(pointer: coarse)").matches; // a finger scrolls the page
     }
@@ -122,17 +129,90 @@
     Plotly.react(figure.plot, data, layout, {
       responsive: true, displaylogo: false, displayModeBar: false, showTips: false,
     });
+    if (!figure.listens) figure.plot.on("plotly_relayout", (event) => zoomed(figure, event));
+    figure.listens = true;
   }
 
-  /** How many decades the values of an axis span. */
-  function decades(figure, axis) {
-    let low = Infinity, high = 0;
+  // -- logarithmic axes -------------------------------------------------------------------------
+
+  /** 5000 as 5k. */
+  function si(value) {
+    for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e3]]) {
+      if (Math.abs(value) >= size) return `${Number((value / size).toPrecision(4))}${unit}`;
+    }
+    return String(Number(value.toPrecision(4))).replace("-", "−");
+  }
+
+  function setLogarithmic(figure, axis, letter) {
+    delete axis.range;
+    const [least, most, positive] = ends(figure, letter);
+    if (letter === "y" && figure.spec.knee) {
+      axis.type = "linear";
+      Object.assign(axis, heights(figure, least, most));
+      return;
+    }
+    const wide = Math.log10(most / positive);
+    if (letter === "x" && wide > 1.5) {
+      const room = Math.max(1, figure.plot.clientWidth - 100), pad = 0.012 * wide;
+      axis.range = [Math.log10(positive) - pad, Math.log10(most) + pad];
+      Object.assign(axis, times(positive, most, (40 * wide) / room));
+    } else {
+      axis.dtick = wide > 1.5 ? 1 : wide > 0.3 ? "D2" : undefined;
+    }
+    axis.exponentformat ??= "SI";
+  }
+
+  /** The least and the greatest value of an axis, and the least that a logarithm can show. */
+  function ends(figure, axis) {
+    let least = Infinity, most = -Infinity, positive = Infinity;
     for (const trace of figure.spec.data) {
       for (const value of trace[axis]) {
-        if (value > 0) { low = Math.min(low, Math.max(value, figure.spec.floor)); high = Math.max(high, value); }
+        if (value === null || !shown(figure, trace)) continue;
+        least = Math.min(least, value);
+        most = Math.max(most, value);
+        if (value > 0) positive = Math.min(positive, Math.max(value, figure.spec.floor));
       }
     }
-    return Math.log10(high / low);
+    return [least, most, positive];
+  }
+
+  /** A tick at either end and at the powers of ten between, but for those within `room` decades of the ends. */
+  function times(first, last, room) {
+    const found = [first];
+    for (let ten = 10 ** Math.ceil(Math.log10(first)); ten < last; ten *= 10) {
+      if (Math.log10(ten / first) >= room && Math.log10(last / ten) >= room) found.push(ten);
+    }
+    found.push(last);
+    return { tickmode: "array", tickvals: found, ticktext: found.map(si) };
+  }
+
+  /** Ticks at 0 and at powers of ten on a height with a knee; at even heights where little of it is seen. */
+  function heights(figure, least, most) {
+    const knee = figure.spec.knee, found = [];
+    const low = bent(least, knee), high = bent(most, knee);
+    if (high - low > 1.5) {
+      for (let ten = knee; bent(ten, knee) <= high; ten *= 10) found.push(ten);
+      found.push(0);
+      for (let ten = knee; bent(-ten, knee) >= low; ten *= 10) found.push(-ten);
+    } else {
+      for (let i = 0; i <= 5; i += 1) found.push(Number(unbent(low + (i * (high - low)) / 5, knee).toPrecision(3)));
+    }
+    return { tickmode: "array", tickvals: found.map((value) => bent(value, knee)), ticktext: found.map(si) };
+  }
+
+  /** Ticks for what is seen after zooming in. */
+  function zoomed(figure, event) {
+    const seen = (name) => [event[`${name}.range[0]`], event[`${name}.range[1]`]];
+    const [left] = seen("xaxis"), [low, high] = seen("yaxis"), knee = figure.spec.knee, change = {};
+    if (figure.types.x === "log" && left !== undefined) {
+      Object.assign(change, { "xaxis.tickmode": "auto", "xaxis.dtick": null });
+    }
+    if (figure.types.y === "log" && knee && low !== undefined) {
+      const ticks = heights(figure, unbent(low, knee), unbent(high, knee));
+      for (const [name, value] of Object.entries(ticks)) change[`yaxis.${name}`] = value;
+    }
+    if (event["xaxis.autorange"] || event["yaxis.autorange"]) draw(figure);
+    else if (Object.keys(change).length) Plotly.relayout(figure.plot, change);
   }
 
   function setUp(card) {
