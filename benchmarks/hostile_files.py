@@ -155,7 +155,7 @@ def word_bytes(arrays: Arrays, rng: Rng) -> Arrays:
 def bombs(arrays: Arrays, rng: Rng) -> bytes:
     """Members that unpack to much more than the file, or say so."""
     name = str(rng.choice(sorted(arrays)))
-    size = int(rng.choice([1, 8, 30, 100, 400])) << 20
+    size = int(rng.choice([1, 8, 15, 30, 60])) << 20
     way = rng.integers(5)
     if way == 0:
         huge = np.zeros(size // 8)

@@ -67,7 +67,9 @@ class FixedSchedule(Schedule):
 
     def __init__(self, length: int) -> None:
         if not (isinstance(length, Integral) and 1 <= length <= _LONGEST):
-            raise InvalidModelError(f"length is {length!r}: a whole number of steps, from 1 to {_LONGEST}")
+            raise InvalidModelError(
+                f"length is {length!r}: a whole number of steps, one at least and {_LONGEST} at most"
+            )
         super().__init__(f"fixed-{length}", lambda start, previous_length: start + length - 1, "none")
 
 

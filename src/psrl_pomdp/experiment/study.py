@@ -29,7 +29,6 @@ from typing import Any
 import msgspec
 
 from ..errors import InvalidModelError, ParseError, did_you_mean
-from ..files.reading import read_bytes
 from ..schedule import schedule_named
 from .learners import KINDS, LEARNERS
 
@@ -96,6 +95,8 @@ def _all_but_empty_options(agent: AgentSpec) -> dict[str, Any]:
 
 def read_study(path: str | Path) -> Study:
     """A study from its file, checked."""
+    from ..files.reading import read_bytes  # numpy comes with it, for which --help must not wait
+
     place = Path(path)
     try:
         words = tomllib.loads(read_bytes(place, _LARGEST_FILE).decode("utf-8"))
