@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ..arrays import FILE_TOLERANCE, Names, checked_names, distributions, numbers
 from ..errors import InvalidModelError, ParseError
 from ..model import POMDP, SENSOR, Kind, Setting, Units
-from .archives import unpack
+from .archives import Room, unpack
 
 # Nested lists of any depth; their shape is checked where they become arrays.
 Nested = list[Any]
@@ -59,6 +59,7 @@ class ModelFile(Words, forbid_unknown_fields=True, kw_only=True):
 
 
 ARRAYS = ("transition", "observation", "initial", "cost", "reward", "first_observation")
+_TABLES = 3  # as many times the largest array have room in a file: kernel, sensor, and all the rest
 _REQUIRED = ("transition", "observation", "initial")
 
 
@@ -91,7 +92,7 @@ def write_npz(model: POMDP) -> bytes:
 
 def read_npz(data: bytes, path: str = "", *, max_entries: int) -> POMDP:
     """The model in an archive of arrays; members too large for `max_entries` are not unpacked."""
-    found = unpack(data, path, 8 * max_entries + 4096)
+    found = unpack(data, path, Room(_TABLES * (8 * max_entries + 4096)))
     try:
         spoken = found.pop("words", np.zeros(0, np.uint8)).tobytes()
         words = msgspec.json.decode(spoken or b"{}", type=Words)

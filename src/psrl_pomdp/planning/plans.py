@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
 from ..arrays import Array
-from ..errors import InvalidModelError, ParseError, StartDependentError
-from ..files.archives import pack, unpack
+from ..errors import InvalidModelError, StartDependentError
 from ..files.atomic import write_atomically
 from ..model import Units
 from .loop import Round
@@ -24,7 +22,6 @@ from .upper import Controller
 Status = Literal["closed", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
 
 MEMORY = 1.5e9  # bytes that the grid may take, its certificate included
-_VERSION = 1
 _SAME = 1e-9  # gains this near are equal for choosing a node
 
 
@@ -168,81 +165,21 @@ class Plan:
 
     def to_bytes(self) -> bytes:
         """What `save` writes."""
-        words = msgspec.json.encode(
-            {
-                "version": _VERSION,
-                "status": self.status,
-                "bounds": [self.lower_cost, self.upper_cost],
-                "start": self.controller.start,
-                "states": list(self.states),
-                "n_states": self.n_states,
-                "units": [self.units.low, self.units.high, self.units.kind, self.units.name],
-                "actions": list(self.actions),
-                "fingerprint": self.fingerprint,
-                "rounds": [[getattr(r, name) for name in Round.__dataclass_fields__] for r in self.rounds],
-            }
-        )
-        arrays: dict[str, Any] = {
-            "words": np.frombuffer(words, np.uint8),
-            "node_actions": self.controller.actions,
-            "node_successors": self.controller.successors,
-            "node_vectors": self.controller.vectors,
-            "node_gains": self.controller.gains,
-            "points": self.grid.points,
-            "values": self.grid.values,
-            "basis": self.grid.basis,
-            "weights": self.grid.weights,
-            "parents": self.grid.parents,
-            "gains": self.grid.gains,
-        }
-        return pack(arrays)
+        from .plan_files import plan_to_bytes
+
+        return plan_to_bytes(self)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Plan:
-        """A saved plan. Its numbers are taken as they are: `verify` says what they prove."""
+        """A saved plan. Its arrays make a plan, or `ParseError` is raised; `verify` says what they prove."""
         return cls.from_bytes(Path(path).read_bytes(), Path(path).name)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Plan:
         """What `load` reads; `name` is for errors."""
-        arrays = unpack(data, name, int(MEMORY))
-        try:
-            words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
-            if words["version"] != _VERSION:
-                raise ParseError(f"a plan of version {words['version']}, not {_VERSION}", path=name)
-            lower, upper = words["bounds"]
-            return cls(
-                words["status"],
-                lower,
-                upper,
-                Controller(
-                    arrays["node_actions"].astype(np.int64),
-                    arrays["node_successors"].astype(np.int64),
-                    arrays["node_vectors"].astype(np.float64),
-                    upper,
-                    words["start"],
-                    arrays.get("node_gains"),
-                ),
-                LowerCertificate(
-                    lower,
-                    arrays["points"],
-                    arrays["values"],
-                    arrays["basis"],
-                    arrays["weights"],
-                    arrays["parents"],
-                    arrays.get("gains"),
-                ),
-                tuple(Round(*row) for row in words["rounds"]),
-                tuple(words["states"]),
-                words["n_states"],
-                Units(*words["units"]),
-                tuple(words["actions"]),
-                words["fingerprint"],
-            )
-        except ParseError:
-            raise
-        except (KeyError, ValueError, TypeError, msgspec.DecodeError) as error:
-            raise ParseError(f"not a saved plan: {error!r}", path=name) from None
+        from .plan_files import plan_from_bytes
+
+        return plan_from_bytes(data, name)
 
     def __repr__(self) -> str:
         kind = self.units.kind
@@ -255,6 +192,8 @@ class Plan:
 def _interpolated(points: Array, gains: Array, belief: Array) -> float:
     """The most that a convex combination of points proves at a belief, paid down for rounding."""
     result = linprog(-gains, A_eq=points.T, b_eq=belief, bounds=(0.0, None), method="highs")
+    if result.x is None:  # numbers that no solver copes with: the vertices make up every belief
+        return float(gains[: len(belief)] @ belief)
     weights = np.maximum(result.x, 0.0)
     off = float(np.abs(weights @ points - belief).sum())
     return float(weights @ gains) - off * (1.0 + float(np.abs(gains).max()))
@@ -272,4 +211,6 @@ def _highest(vectors: Array) -> float:
         bounds=[(0.0, 1.0)] * n_states + [(None, None)],
         method="highs",
     )
+    if result.fun is None:  # numbers that no solver copes with
+        return float(vectors.max(axis=1).min())
     return float(-result.fun)

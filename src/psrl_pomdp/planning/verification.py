@@ -67,8 +67,12 @@ def _check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
 
 def check_certificate(plan: Plan, dynamics: Dynamics) -> None:
     """Refuses arrays that make no certificate for these dynamics, whatever they may prove."""
+    check_arrays(plan, dynamics.n_actions, dynamics.n_observations, dynamics.n_states)
+
+
+def check_arrays(plan: Plan, n_actions: int, n_readings: int, n_states: int) -> None:
+    """The same for any model of these sizes, of which `n_states` states can be reached."""
     n, nodes = plan.grid.values.size, plan.controller.actions.size
-    n_actions, n_readings, n_states = dynamics.n_actions, dynamics.n_observations, dynamics.n_states
     wanted: dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]] = {
         "points": (plan.grid.points, (n, n_states)),
         "values": (plan.grid.values, (n,)),
