@@ -42,7 +42,11 @@ def pursuit(cells: int = 29, width: int = 10, seed: int = 0) -> POMDP:
                 transition[:, here, here] = 1.0
                 continue
             away = [c for c in (moved(target, s) for s in steps) if c != target]
-            far = [c for c in away if abs(place[c] - place[robot]).sum() > abs(place[target] - place[robot]).sum()]
+            far = [
+                c
+                for c in away
+                if abs(place[c] - place[robot]).sum() > abs(place[target] - place[robot]).sum()
+            ]
             where = [(target, 0.2)] + [(c, 0.8 / len(far)) for c in far] if far else [(target, 1.0)]
             for a in range(4):
                 reward[a, here] = -1.0

@@ -265,7 +265,7 @@ def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
         "tolerance": tolerance,
         "depends_on_start": plan.depends_on_start,
         "span": None if plan.depends_on_start else list(plan.span),
-        "points": len(plan.grid.points),
+        "points": len(plan.grid),
         "nodes": len(plan.controller),
         "seconds": plan.rounds[-1].seconds if plan.rounds else 0.0,
         "states": [setting.states[s] for s in plan.states],

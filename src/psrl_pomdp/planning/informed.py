@@ -30,22 +30,23 @@ induction once more, and the average from b is at least g·b.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, vstack
 
 from ..arrays import Array
+from .dynamics import BeliefDynamics
+from .envelopes import highest
 from .gains import end_components, longest_ways, optimal
-from .limits import LimitReached, Limits
+from .limits import Limits
 from .relative_values import by_krylov
 from .sparse_dynamics import ENTRY, MAKING, After, SparseDynamics
 from .sparse_points import Options, covering, distinct, top
 
 Index = npt.NDArray[np.int64]
 
-WHOLE = 1.0 - 1e-11  # of the largest weight that a point can have: rounding must not make it too large
 _DAMPING = 0.9
 _SWEEPS = 60  # between looks at whether sweeps still pay
 _RENEWED = 15  # sweeps between choices of the points that make up what follows
@@ -77,6 +78,15 @@ class InformedCertificate:
     def at(self, belief: Array) -> float:
         """What is proved for runs from this belief."""
         return self.bound if self.gains is None else float(self.gains @ belief)
+
+    @property
+    def span(self) -> float:
+        """Of the function that proves the bound, in practice: of min_a α_a·b, which is concave."""
+        return highest(self.vectors) - float(self.vectors.min())
+
+    def rounding(self, dynamics: BeliefDynamics) -> float:
+        """What the bound pays for rounding: three times as much where points' values are sums themselves."""
+        return dynamics.rounding(self.values) * (3.0 if self.points.shape[0] else 1.0)
 
     @property
     def vectors(self) -> Array:
@@ -196,11 +206,12 @@ class InformedBound:
         """Keep the present values as the certificate where they prove more."""
         d = self.dynamics
         by_gains = bool(self.gains.any())
-        values = self.values + _STEEP * self._of_places(self.gains)[:, None] if by_gains else self.values
-        lowest -= rounding(d, values, self.points.shape[0])
+        found = self._certificate(0.0, self.gains if by_gains else None)
+        lowest -= found.rounding(d)
         bound = lowest + float(d.start @ self.gains)
         if bound > self.bound:
-            self.best_certificate = self._certificate(bound, self.gains + lowest if by_gains else None)
+            gains = self.gains + lowest if by_gains else None
+            self.best_certificate = replace(found, bound=bound, gains=gains)
 
     # -- informed -------------------------------------------------------------------------------
 
@@ -415,11 +426,6 @@ class InformedBound:
         if found is None or not np.isfinite(found).all():
             return None
         return found.reshape(self.values.shape)
-
-
-def rounding(dynamics: SparseDynamics, values: Array, n_points: int) -> float:
-    """What `Dynamics.rounding` says; three times that where points' values are sums themselves."""
-    return dynamics.rounding(values) * (3.0 if n_points else 1.0)
 
 
 def _identity(n: int) -> csr_array:

@@ -12,6 +12,7 @@ from .cycles import improve_by_cycles
 from .informed import InformedBound, InformedCertificate
 from .limits import LimitReached, Limits
 from .loop import Round
+from .lower import SLACK
 from .sparse_controllers import SparseControllerSearch
 from .sparse_dynamics import SparseDynamics
 from .upper import Controller
@@ -23,7 +24,10 @@ _SHARE, _LEAST_WORK = 0.5, 5e8  # of all work so far that a search for controlle
 _IN_TURN = 4  # every so many rounds the side that has been gaining less has its turn
 _DEEPEST = 64  # layers
 _GIVEN_UP = 12  # rounds in a row that bring nothing at all, on both sides
-_SLOW_FROM, _SLOW = 4e9, 0.85  # work from which progress is judged; a gap that is little less after twice that
+_SLOW_FROM, _SLOW = (
+    4e9,
+    0.85,
+)  # work from which progress is judged; a gap that is little less after twice that
 
 
 class SparseBracket:
@@ -38,7 +42,7 @@ class SparseBracket:
         self.rounds: list[Round] = []
         self._rng = np.random.default_rng(0)  # trajectories; a fixed stream, so that plans repeat
         self._rates = [np.inf, np.inf]  # what work on the lower and on the upper bound has brought
-        self._kind = 3  # of search for controllers that is next
+        self._kind = 0  # of search for controllers that is next
         self._depth = 16  # of the next controller in layers
         self._exhausted = False  # no more points
         self._idle = 0
@@ -55,10 +59,12 @@ class SparseBracket:
 
     @property
     def controller(self) -> Controller:
-        """The one that costs least; from any start where that is as good."""
+        """The one that costs least; from any start where that is good enough."""
         best, from_start = self.search.best, self.search.from_start
         assert best is not None
-        return from_start if from_start is not None and from_start.bound < best.bound - 1e-12 else best
+        if from_start is None or best.bound <= max(self.search.enough, from_start.bound + SLACK):
+            return best
+        return from_start
 
     @property
     def lower(self) -> float:
@@ -152,6 +158,7 @@ class SparseBracket:
         self.informed.solve_in_plain_sight(self._fine(tolerance))
         self.search.tolerance = self._fine(tolerance)
         self.search.apart = self.informed.apart
+        self._kind = 3 if self.informed.apart else 0
         self.search.prepare()
         if self._first is not None:
             self.search.evaluate(self._first.actions, self._first.successors, self._first.vectors)
@@ -176,6 +183,7 @@ class SparseBracket:
         search = self.search
         assert search.best is not None
         search.tolerance = self._fine(tolerance)
+        search.enough = self.lower + tolerance
         limit = search.work + max(_LEAST_WORK, _SHARE * self.work)
         kind, self._kind = self._kind, (self._kind + 1) % 4
         if kind == 3:
@@ -189,7 +197,7 @@ class SparseBracket:
         else:
             count = int(1.7 * len(search.best)) + 20
             search.improve_ahead(count, self._rng, 0.01 * self.gap, limit)
-        if search.apart and kind != 3:
+        if search.apart and kind != 3 and search.bound > search.enough:
             search.evaluate_from_start(search.best)
 
     def _beliefs(self) -> Array:

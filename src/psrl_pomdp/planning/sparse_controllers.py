@@ -2,7 +2,7 @@
 
 Where the model has several parts that nobody can leave, what a controller costs from its start may be far
 less than its worst pair of a node and a state. Pairs that the start reaches are closed under the chain, so
-that a gain which is one number on them, and 1 elsewhere, satisfies g ≥ P g exactly, and with it the two
+that a gain which is one number on them, and 2 elsewhere, satisfies g ≥ P g exactly, and with it the two
 inequalities of `multichain` hold: the controller costs that number from its start.
 """
 
@@ -21,7 +21,7 @@ from .chains import Chain
 from .limits import Limits
 from .lower import CALL, distinct_beliefs
 from .sparse_dynamics import ENTRY, MAKING, After, SparseDynamics
-from .upper import MATRIX, Controller, ControllerSearch
+from .upper import Controller, ControllerSearch
 
 Index = npt.NDArray[np.int64]
 
@@ -81,6 +81,7 @@ class SparseChain(Chain):
         return data, indices, indptr
 
     def __matmul__(self, h: Array) -> Array:
+        self.limits.need()
         if self.nnz <= _MOST_PAIRS and self.limits.fits(ENTRY * self.nnz):
             shape = len(self.actions) * self.dynamics.n_states, h.size
             return np.asarray(csr_array(self._written, shape=shape) @ h.ravel())
@@ -92,7 +93,7 @@ class SparseChain(Chain):
 
 
 class SparseControllerSearch(ControllerSearch):
-    """`ControllerSearch` for a sparse model, within limits. Steps raise `LimitReached` where these end them."""
+    """`ControllerSearch` for a sparse model. Steps raise `LimitReached` where the limits end them."""
 
     most_factored = 3000
 
@@ -104,6 +105,7 @@ class SparseControllerSearch(ControllerSearch):
         self.vectors = self.best.vectors
         self.from_start: Controller | None = None
         self.apart = False  # whether controllers are valued from the model's start too
+        self.enough = 0.0  # a bound from any start that makes one from the model's needless
         self._last: tuple[Array, list[After]] | None = None
 
     def worst_case(self) -> Controller:
@@ -208,7 +210,7 @@ class SparseControllerSearch(ControllerSearch):
     def try_from_anywhere(self, actions: Index, successors: Index, vectors: Array) -> None:
         """Value a controller from any start, and from the model's where parts of it cannot be left."""
         found = self.evaluate(actions, successors, vectors)
-        if self.apart:
+        if self.apart and self.bound > self.enough:
             self.evaluate_from_start(found)
 
     def evaluate_from_start(self, controller: Controller) -> None:
@@ -239,7 +241,7 @@ class SparseControllerSearch(ControllerSearch):
         worth = high + d.rounding(np.append(vectors, 0.0))
         if worth >= bound - 1e-12:
             return
-        gains = np.full(controller.vectors.size, max(1.0, worth))
+        gains = np.full(controller.vectors.size, 2.0)  # more than anything costs, whatever rounding does
         gains[reached] = worth
         shape = controller.vectors.shape
         self.from_start = Controller(

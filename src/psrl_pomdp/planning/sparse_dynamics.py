@@ -79,9 +79,7 @@ class SparseDynamics(BeliefDynamics):
 
     @cached_property
     def leak(self) -> float:
-        together = [
-            move @ sensor.sum(axis=1) for move, sensor in zip(self.moves, self.sensors, strict=True)
-        ]
+        together = [move @ sensor.sum(axis=1) for move, sensor in zip(self.moves, self.sensors, strict=True)]
         return float(np.abs(np.stack(together) - 1.0).max())
 
     @cached_property

@@ -39,6 +39,8 @@ _AT_ONCE = 500_000  # scores that a backup holds at a time
 _EDGES = 600  # of a controller that are looked at
 _CHAINS = 100  # trajectories side by side
 _REVISITS = 4  # steps of them for each new belief, at most
+_MOST_SWEEPS = 400  # toward the long-run shares of the pairs
+_PIECE = 1e8  # of the work of sweeps, without asking whether time is up
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
 
 
@@ -204,7 +206,9 @@ class ControllerSearch:
                 return densely(chain.matrix(), paid)
             found, spent = by_krylov(chain, paid, guess, self.tolerance, self.expired, hopeless=self.bound)
             self.work += spent + CALL
-            if found is not None or chain.nnz > 25 * n or n > self.most_factored:  # factors would be too large
+            if (
+                found is not None or chain.nnz > 25 * n or n > self.most_factored
+            ):  # factors would be too large
                 return found
             matrix = chain.matrix()
             found, spent = by_krylov(
@@ -329,7 +333,13 @@ class ControllerSearch:
         chain = self.chain(controller.actions, controller.successors)
         mass = np.zeros((len(controller), d.n_states))
         mass[controller.start] = d.start
-        done = stationary(d.factors, chain.actions, chain.successors, mass, 0.9, 1e-9, 400)
+        done, at_once = 0, max(1, int(_PIECE / chain.work))
+        while done < _MOST_SWEEPS and not self.expired():
+            most = min(at_once, _MOST_SWEEPS - done)
+            spent = stationary(d.factors, chain.actions, chain.successors, mass, 0.9, 1e-9, most)
+            done += spent
+            if spent < most:
+                break
         self.work += (done + 1) * chain.work + 3 * CALL
         beliefs, flow, edges = nodes.edge_flows(d.factors, chain.actions, mass)
         top = np.argsort(-flow, kind="stable")[:_EDGES]
