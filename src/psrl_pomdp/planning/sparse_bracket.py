@@ -19,8 +19,8 @@ from .upper import Controller
 
 _GROWTH, _FEWEST = 0.3, 16  # new points a round, as a share of the old ones; at least
 _BELIEFS = 600  # that controllers are improved at
-_FRUITLESS = 20  # rounds of value iteration at them without a better controller
-_SHARE, _LEAST_WORK = 0.5, 5e8  # of all work so far that a search for controllers may take; at least
+_FRUITLESS = 10  # rounds of value iteration at them without a better controller
+_SHARE, _LEAST_WORK = 0.5, 1.5e9  # of all work so far that a search for controllers may take; at least
 _IN_TURN = 4  # every so many rounds the side that has been gaining less has its turn
 _DEEPEST = 64  # layers
 _GIVEN_UP = 12  # rounds in a row that bring nothing at all, on both sides
@@ -42,7 +42,8 @@ class SparseBracket:
         self.rounds: list[Round] = []
         self._rng = np.random.default_rng(0)  # trajectories; a fixed stream, so that plans repeat
         self._rates = [np.inf, np.inf]  # what work on the lower and on the upper bound has brought
-        self._kind = 0  # of search for controllers that is next
+        self._ways = ["split", "cycle", "iterate", "ahead"]  # to better controllers, in turn
+        self._way = 0
         self._depth = 16  # of the next controller in layers
         self._exhausted = False  # no more points
         self._idle = 0
@@ -158,7 +159,7 @@ class SparseBracket:
         self.informed.solve_in_plain_sight(self._fine(tolerance))
         self.search.tolerance = self._fine(tolerance)
         self.search.apart = self.informed.apart
-        self._kind = 3 if self.informed.apart else 0
+        self._way = 1 if self.informed.apart else 0
         self.search.prepare()
         if self._first is not None:
             self.search.evaluate(self._first.actions, self._first.successors, self._first.vectors)
@@ -185,19 +186,20 @@ class SparseBracket:
         search.tolerance = self._fine(tolerance)
         search.enough = self.lower + tolerance
         limit = search.work + max(_LEAST_WORK, _SHARE * self.work)
-        kind, self._kind = self._kind, (self._kind + 1) % 4
-        if kind == 3:
-            improve_by_cycles(search, self._beliefs(), self.certificate.vectors, self._depth, limit)
-            self._depth = min(2 * self._depth, _DEEPEST)
-        elif kind == 0:
-            search.improve_by_points(self._beliefs(), _FRUITLESS, limit)
-        elif kind == 1:
+        way = self._ways[self._way]
+        self._way = (self._way + 1) % len(self._ways)
+        if way == "split":
             met = search.met(search.best, self._rng.random(_BELIEFS))
             search.polish(search.best, met, limit - search.work)
+        elif way == "cycle":
+            improve_by_cycles(search, self._beliefs(), self.certificate.vectors, self._depth, limit)
+            self._depth = min(2 * self._depth, _DEEPEST)
+        elif way == "iterate":
+            search.improve_by_points(self._beliefs(), _FRUITLESS, limit)
         else:
             count = int(1.7 * len(search.best)) + 20
             search.improve_ahead(count, self._rng, 0.01 * self.gap, limit)
-        if search.apart and kind != 3 and search.bound > search.enough:
+        if search.apart and way != "cycle" and search.bound > search.enough:
             search.evaluate_from_start(search.best)
 
     def _beliefs(self) -> Array:
