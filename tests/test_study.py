@@ -187,9 +187,9 @@ def test_a_job_is_taken_up_in_the_middle(tmp_path: Path, monkeypatch: pytest.Mon
     assert perform(study, job, partial) == whole
     partial.write_bytes(b"nonsense")
     assert perform(study, job, partial) == whole
-    arrays = unpack(kept[-1], "x", 1 << 30)
-    agent = unpack(arrays["agent"].tobytes(), "x", 1 << 30)
-    agent["words"] = np.frombuffer(agent["words"].tobytes().replace(b'"version":1', b'"version":9'), np.uint8)
+    arrays = unpack(kept[-1], "x")
+    agent = unpack(arrays["agent"].tobytes(), "x")
+    agent["words"] = np.frombuffer(agent["words"].tobytes().replace(b'"version":2', b'"version":9'), np.uint8)
     arrays["agent"] = np.frombuffer(pack(agent), np.uint8)
     partial.write_bytes(pack(arrays))  # a run whose agent cannot be read: all of it is run again
     assert perform(study, job, partial) == whole

@@ -3,22 +3,28 @@
 A file is an archive of arrays (`.npz`) with words among them, in JSON. It holds the setting, the prior, the
 posterior's state, both random streams, the present episode with its policy, the plans that later ones may
 start from, and the records of all episodes. So a loaded agent goes on to the last bit as the saved one would.
+
+Nothing in a file is believed: `agent_file_checks` holds everything against the prior and against everything
+else before an agent is made of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidModelError, ParseError
-from .files.archives import as_saved_agent, pack, unpack
-from .files.streams import stream_in, stream_out
-from .model import Setting, Units
+from . import agent_file_checks as checks
+from .errors import InvalidModelError
+from .files.archives import Arrays, Room, as_saved_agent, pack
+from .files.contents import VERSION, Contents, opened
+from .files.streams import StreamWords, stream_in, stream_out
+from .model import Kind, Setting, Units
 from .planning import Plan, plan
+from .planning.plan_files import plan_from_bytes
 from .posterior import DirichletPrior, FinitePrior
 from .schedule import Schedule, schedule_named
 
@@ -26,9 +32,56 @@ if TYPE_CHECKING:
     from .agent import PSRLAgent, Tolerance
     from .checks import Planner
 
-VERSION = 1
-_LARGEST = 4 << 30  # bytes of one array
-_PRESENT = ("number", "start", "previous_length", "index", "tolerance", "work")
+SettingLike = TypeVar("SettingLike", bound="SettingWords")
+
+
+class SettingWords(msgspec.Struct, kw_only=True):
+    """What a setting has beside arrays."""
+
+    units: tuple[float, float, Kind, str]
+    states: list[str] | None
+    actions: list[str] | None
+    observations: list[str] | None
+    fingerprint: str
+
+
+class PresentWords(msgspec.Struct):
+    """The episode that is going on."""
+
+    number: int
+    start: int
+    previous_length: int
+    index: int | None
+    tolerance: float
+    work: float
+
+
+class _PlanNumbers(msgspec.Struct):
+    """Which of the plans in the file belongs to whom."""
+
+    kept: dict[str, int]  # of a finite set, by kernel
+    last: int | None
+    present: int | None
+
+
+class AgentWords(SettingWords, kw_only=True):
+    """Everything about an agent that is not an array."""
+
+    version: int
+    prior: Literal["FinitePrior", "DirichletPrior"]
+    schedule: str
+    effort: dict[str, Any]
+    options: dict[str, Any]
+    own_tolerance: bool
+    own_planner: bool
+    own_schedule: bool
+    streams: tuple[StreamWords, StreamWords]
+    action: int | None
+    taken_in: Literal[0, 1]
+    present: PresentWords
+    episodes: list[Any]
+    plans: _PlanNumbers
+    n_plans: int
 
 
 def to_bytes(agent: PSRLAgent) -> bytes:
@@ -42,7 +95,7 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     words["own_schedule"] = type(agent.schedule) is Schedule
     words["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
     words["action"], words["taken_in"] = agent.action, agent._taken_in
-    words["present"] = {name: getattr(agent._present, name) for name in _PRESENT}
+    words["present"] = {name: getattr(agent._present, name) for name in PresentWords.__struct_fields__}
     words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
     arrays |= prior_out(agent.prior)
     for name, value in agent.posterior.state().items():
@@ -68,60 +121,75 @@ def from_bytes(
     planner: Planner,
     tolerance: Tolerance | None,
 ) -> PSRLAgent:
-    """An agent that goes on as the saved one would have; `name` is for errors."""
-    arrays = unpack(data, name, _LARGEST)
+    """An agent that goes on as the saved one would have; `name` is for errors.
+
+    Raises `ParseError` or another `InvalidModelError` where the bytes hold no such agent.
+    """
+    room = Room.for_file(data)
+    contents, words = opened(data, name, AgentWords, "a saved agent", room)
     with as_saved_agent(name):
-        words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
-        if words["version"] != VERSION:
-            raise ParseError(f"an agent of version {words['version']}, not {VERSION}", path=name)
-        return _rebuilt(kind, arrays, words, schedule, planner, tolerance)
+        if words.own_tolerance and tolerance is None:
+            raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
+        if words.own_schedule and schedule is None:
+            raise InvalidModelError("this agent was saved with a schedule of your own: pass it again")
+        if words.own_planner and planner is plan:
+            raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
+        agent = _begun(kind, contents, words, schedule, planner, tolerance)
+        checks.check_clock(agent, contents, words, own_schedule=schedule is not None)
+        _take_episodes(agent, contents, words)
+        _take_plans(agent, contents, words, room)
+        return agent
 
 
-def _rebuilt(
+def _begun(
     kind: type[PSRLAgent],
-    arrays: dict[str, npt.NDArray[Any]],
-    words: dict[str, Any],
+    contents: Contents,
+    words: AgentWords,
     schedule: Schedule | None,
     planner: Planner,
     tolerance: Tolerance | None,
 ) -> PSRLAgent:
-    from .agent import Effort, EpisodeRecord
+    """An agent with the saved one's prior, posterior and random streams."""
+    prior = prior_in(contents, words.prior, setting_in(contents, words))
+    rng, posterior_rng = (stream_in(stream) for stream in words.streams)
+    posterior = prior.restore(posterior_state(contents), posterior_rng)
+    effort = checks.effort_in(contents, words.effort, tolerance)
+    chosen = schedule or schedule_named(words.schedule)
+    agent = kind(prior, chosen, effort=effort, planner=planner, **words.options)
+    agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
+    return agent
 
-    if words["own_tolerance"] and tolerance is None:
-        raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
-    if words["own_schedule"] and schedule is None:
-        raise InvalidModelError("this agent was saved with a schedule of your own: pass it again")
-    if words["own_planner"] and planner is plan:
-        raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
-    prior = prior_in(arrays, words, setting_in(arrays, words))
-    schedule = schedule or schedule_named(words["schedule"])
-    effort = Effort(tolerance, **words["effort"])
-    agent = kind(prior, schedule, effort=effort, planner=planner, **words["options"])
-    agent.rng, agent.posterior_rng = (stream_in(state) for state in words["streams"])
-    state = {key.removeprefix("posterior."): v for key, v in arrays.items() if key.startswith("posterior.")}
-    agent.posterior = prior.restore(state, agent.posterior_rng)
-    agent.action, agent._taken_in = words["action"], words["taken_in"]
-    agent.episodes = [EpisodeRecord(*row) for row in words["episodes"]]
-    for own, given in (
-        (agent._episode.clock, "clock"),
-        (agent._episode.pseudo, "pseudo"),
-        (agent._episode.pseudo_start, "pseudo_start"),
-        (agent._used.transition, "used_kernel"),
-        (agent._used.belief, "used"),
-    ):
-        own[...] = arrays[given]
-    plans = [Plan.from_bytes(arrays[f"plan.{i}"].tobytes(), f"plan {i}") for i in range(words["n_plans"])]
-    listed = words["plans"]
-    agent.plans = {int(index): plans[i] for index, i in listed["kept"].items()}
-    agent.last_plan = None if listed["last"] is None else plans[listed["last"]]
-    agent._present = replace(agent._present, kernel=arrays["kernel"], **words["present"])
-    if listed["present"] is not None:
-        agent._present.plan = plans[listed["present"]]
-        agent._policy = agent._present.policy(agent._used.belief[:, 0], prior.setting)
-        agent._policy.node[:] = arrays["node"]
+
+def _take_episodes(agent: PSRLAgent, contents: Contents, words: AgentWords) -> None:
+    """The episodes that have ended, and the present one without its plan."""
+    agent.action, agent._taken_in = words.action, words.taken_in
+    agent.episodes = checks.episodes_in(agent, contents, words)
+    for own, given in checks.episode_arrays(agent, contents, words).items():
+        getattr(agent._episode, own)[...] = given
+    if words.present.number:
+        kernel, belief = checks.kernel_and_belief(agent, contents, words)
+        agent._used.transition[..., 0], agent._used.belief[:, 0] = kernel, belief
+        agent._present = replace(agent._present, kernel=kernel, **msgspec.structs.asdict(words.present))
+
+
+def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: Room) -> None:
+    """The plans, and the policy of the present one; a planner of somebody else's is asked again."""
+    if not 0 <= words.n_plans <= sum(name.startswith("plan.") for name in contents):
+        raise contents.refuse(f"n_plans is {words.n_plans}, and there are not as many")
+    plans = [
+        plan_from_bytes(contents.packed(f"plan.{i}"), f"{contents.path}: plan {i}", room)
+        for i in range(words.n_plans)
+    ]
+    listed = words.plans
+    checks.check_plans(agent, contents, words, plans)
+    agent.plans = {int(index): plans[i] for index, i in listed.kept.items()}
+    agent.last_plan = None if listed.last is None else plans[listed.last]
+    if listed.present is not None:
+        agent._present.plan = plans[listed.present]
+        agent._policy = agent._present.policy(agent._used.belief[:, 0], agent.setting)
+        agent._policy.node[:] = checks.node_in(contents, plans[listed.present])
     elif agent._present.number:
         agent.replan()
-    return agent
 
 
 # -- parts ------------------------------------------------------------------------------------------
@@ -145,6 +213,12 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
     return {"kept": kept, "last": number(agent.last_plan), "present": number(agent._present.plan)}
 
 
+def posterior_state(contents: Contents) -> Arrays:
+    """What the posterior's `state()` said; the posterior checks it when it takes it up."""
+    names = [name for name in contents if name.startswith("posterior.")]
+    return {name.removeprefix("posterior."): contents.raw(name) for name in names}
+
+
 def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays = {"observation": setting.observation, "cost": setting.cost, "initial": setting.initial}
     if setting.first_observation is not None:
@@ -160,38 +234,54 @@ def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, words
 
 
-def setting_in(arrays: dict[str, npt.NDArray[Any]], words: dict[str, Any]) -> Setting:
+def setting_in(contents: Contents, words: SettingWords) -> Setting:
+    observation = contents.floats("observation", (None, None, None))
+    n_actions, n_states, n_readings = observation.shape
+    first = None
+    if "first_observation" in contents:
+        first = contents.floats("first_observation", (n_states, n_readings))
     setting = Setting(
-        arrays["observation"],
-        arrays["cost"],
-        arrays["initial"],
-        arrays.get("first_observation"),
-        units=Units(*words["units"]),
-        states=words["states"],
-        actions=words["actions"],
-        observations=words["observations"],
+        observation,
+        contents.floats("cost", (n_actions, n_states)),
+        contents.floats("initial", (n_states,)),
+        first,
+        units=Units(*words.units),
+        states=words.states,
+        actions=words.actions,
+        observations=words.observations,
     )
-    if setting.fingerprint != words["fingerprint"]:
+    if setting.fingerprint != words.fingerprint:
         raise InvalidModelError("the setting of the saved agent was changed")
     return setting
 
 
-def prior_out(prior: FinitePrior | DirichletPrior) -> dict[str, npt.NDArray[Any]]:
+def prior_out(prior: FinitePrior | DirichletPrior) -> dict[str, Any]:
     if isinstance(prior, FinitePrior):
         return {"kernels": prior.kernels, "weights": prior.weights, "initials": prior.initial}
     return {"concentration": prior.concentration, "known": prior.known, "row": prior.row}
 
 
-def prior_in(
-    arrays: dict[str, npt.NDArray[Any]], words: dict[str, Any], setting: Setting
-) -> FinitePrior | DirichletPrior:
-    if words["prior"] == FinitePrior.__name__:
-        return FinitePrior(setting, arrays["kernels"], arrays["weights"], arrays["initials"])
-    row, known = arrays["row"], np.argwhere(arrays["known"])
-    ties = [np.argwhere(row == number).tolist() for number in np.unique(row)]
+def prior_in(contents: Contents, kind: str, setting: Setting) -> FinitePrior | DirichletPrior:
+    n_actions, n_states = setting.n_actions, setting.n_states
+    sizes = (n_actions, n_states, n_states)
+    if kind == FinitePrior.__name__:
+        kernels = contents.floats("kernels", (None, *sizes), 0.0)
+        weights = contents.floats("weights", (len(kernels),), 0.0)
+        return FinitePrior(setting, kernels, weights, contents.floats("initials", (len(kernels), n_states)))
+    concentration = contents.floats("concentration", sizes, 0.0)
+    row = contents.whole("row", (n_actions, n_states), 0, n_actions * n_states - 1)
+    known = np.argwhere(contents.flags("known", (n_actions, n_states)))
     return DirichletPrior(
         setting,
-        arrays["concentration"],
-        known={(int(a), int(s)): arrays["concentration"][a, s] for a, s in known},
-        ties=[[(a, s) for a, s in group] for group in ties if len(group) > 1],
+        concentration,
+        known={(int(a), int(s)): concentration[a, s] for a, s in known},
+        ties=ties_of(row),
     )
+
+
+def ties_of(row: npt.NDArray[np.int64]) -> list[list[tuple[int, int]]]:
+    """The groups of pairs (a, s) that share a row, from its number `row[A, S]`."""
+    order = np.argsort(row, axis=None, kind="stable")
+    ends = np.flatnonzero(np.diff(row.reshape(-1)[order])) + 1
+    groups = [np.divmod(group, row.shape[1]) for group in np.split(order, ends) if len(group) > 1]
+    return [list(zip(a.tolist(), s.tolist(), strict=True)) for a, s in groups]

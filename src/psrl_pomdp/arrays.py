@@ -6,6 +6,7 @@ Every check that fails raises `InvalidModelError` with the entry by name, `trans
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -72,7 +73,7 @@ def checked_names(what: str, names: Sequence[str] | None, count: int) -> tuple[s
     if len(checked) != count:
         raise InvalidModelError(f"{what} has {len(checked)} names for {count}")
     if len(set(checked)) != count:
-        twice = next(name for name in checked if checked.count(name) > 1)
+        twice = Counter(checked).most_common(1)[0][0]
         raise InvalidModelError(f"{what} has the name {twice!r} twice")
     return checked
 

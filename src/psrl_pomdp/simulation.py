@@ -20,18 +20,19 @@ from .agent import PSRLAgent
 from .arrays import Array
 from .belief import drawn
 from .errors import InvalidModelError, ParseError
-from .files.archives import pack, unpack
+from .files.archives import as_saved_agent, pack
+from .files.contents import VERSION, opened
 from .files.streams import stream_in, stream_out
 from .model import POMDP
 from .posterior import FinitePrior
 from .posterior.ensemble import Used
+from .run_files import MOVING, KeptRun, RunWords
 from .trace import Checkpoints, Trace, first_belief
 
 Driver = Literal["auto", "streaming", "compiled"]
 
 _CHUNK = 1 << 14  # steps whose chance is drawn at once
 _PER_DECADE = 10
-_MOVING = ("present", "belief", "visits", "sums")  # what changes of a world
 
 
 class Agent(Protocol):
@@ -222,7 +223,8 @@ class Simulation:
     def to_bytes(self) -> bytes:
         """Everything that decides how the run goes on, for `resume`."""
         words = {
-            "version": __version__,
+            "version": VERSION,
+            "package": __version__,
             "time": self.time,
             "model": self.model.fingerprint,
             "seed": repr(self.seed),
@@ -230,7 +232,7 @@ class Simulation:
             "taken": [point["times"] for point in self.taken],
         }
         arrays: dict[str, Any] = {f"taken.{name}": column for name, column in self._columns().items()}
-        arrays |= {f"world.{name}": getattr(self.world, name) for name in _MOVING}
+        arrays |= {f"world.{name}": getattr(self.world, name) for name in MOVING}
         arrays |= {
             "words": np.frombuffer(msgspec.json.encode(words), np.uint8),
             "actions": self.actions[: self.time],
@@ -247,30 +249,28 @@ class Simulation:
         return bytes(self.agent.to_bytes())
 
     def resume(self, data: bytes) -> None:
-        """Go on where the run that made these bytes stood: a new simulation with the same arguments."""
-        arrays = unpack(data, "run", 1 << 32)
-        words = msgspec.json.decode(arrays["words"].tobytes())
-        told = (words["version"], words["model"], words["seed"])
+        """Go on where the run that made these bytes stood: a new simulation with the same arguments.
+
+        Raises `ParseError` or another `InvalidModelError`, and changes nothing, where they hold no such run.
+        """
+        contents, words = opened(data, "run", RunWords, "a kept run")
+        told = (words.package, words.model, words.seed)
         if told != (__version__, self.model.fingerprint, repr(self.seed)):
             raise ParseError("a run of another model, of another seed or of another version", path="run")
-        agent = type(self.agent).from_bytes(arrays["agent"].tobytes())  # type: ignore[attr-defined]
+        with as_saved_agent("run"):
+            kept = KeptRun.of(contents, words, self.model, self.states is not None)
+            agent = type(self.agent).from_bytes(contents.packed("agent"))  # type: ignore[attr-defined]
+            chance = stream_in(words.chance)
+        if isinstance(agent, PSRLAgent):
+            _same_sizes(self.model, agent)
+            if agent.time != words.time + agent._taken_in:
+                raise ParseError(f"its agent stands at {agent.time}, the run at {words.time}", path="run")
         self.agent, self.learner = agent, agent if isinstance(agent, PSRLAgent) else None
-        self.time = words["time"]
-        self.chance = stream_in(words["chance"])
-        for name in _MOVING:
-            getattr(self.world, name)[...] = arrays[f"world.{name}"]
-        self.actions, self.readings = arrays["actions"], arrays["readings"]
-        if self.states is not None:
-            self.states = arrays["states"]
-        self.episode_sums = list(arrays["episode_sums"])
-        self.taken = [
-            {
-                name.removeprefix("taken."): column[i]
-                for name, column in arrays.items()
-                if name[:6] == "taken."
-            }
-            for i in range(len(words["taken"]))
-        ]
+        self.time, self.chance = words.time, chance
+        for name in MOVING:
+            getattr(self.world, name)[...] = kept.world[name]
+        self.actions, self.readings, self.states = kept.actions, kept.readings, kept.states
+        self.episode_sums, self.taken = list(kept.episode_sums), kept.taken
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
         names = self.taken[0] if self.taken else ()

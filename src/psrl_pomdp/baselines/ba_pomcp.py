@@ -22,17 +22,18 @@ each step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..agent_files import prior_in, prior_out, setting_in, setting_out
+from ..agent_files import SettingWords, posterior_state, prior_in, prior_out, setting_in, setting_out
 from ..arrays import Array
-from ..errors import InvalidModelError, ParseError
-from ..files.archives import as_saved_agent, pack, unpack
-from ..files.streams import stream_in, stream_out
+from ..errors import InvalidModelError
+from ..files.archives import as_saved_agent, pack
+from ..files.contents import VERSION, opened
+from ..files.streams import StreamWords, stream_in, stream_out
 from ..model import Setting
 from ..planning.stopwatch import PLANNING
 from ..posterior import DirichletPrior, FinitePrior
@@ -42,9 +43,18 @@ from .tree_search import Worlds, empty_tree, search
 if TYPE_CHECKING:
     from ..posterior import DirichletPosterior, FinitePosterior
 
-VERSION = 1
-_LARGEST = 4 << 30  # bytes of one array in a file
 _OPTIONS = ("n_simulations", "depth", "discount", "exploration")
+_MOST_STEPS = 20_000_000  # of all simulations for one action: half a gigabyte of random numbers
+
+
+class _Words(SettingWords, kw_only=True):
+    """Everything about an agent that is not an array."""
+
+    agent: Literal["BA-POMCP"]
+    prior: str
+    options: dict[str, Any]
+    streams: tuple[StreamWords, StreamWords]
+    action: int | None
 
 
 class BAPOMCPAgent:
@@ -79,6 +89,10 @@ class BAPOMCPAgent:
         self.prior = prior
         self.n_simulations = whole_number("n_simulations", n_simulations, least)  # each action is tried
         self.depth = whole_number("depth", depth, 1)
+        if self.n_simulations * (self.depth + 1) > _MOST_STEPS:
+            raise InvalidModelError(
+                f"n_simulations {self.n_simulations} of depth {self.depth}: {_MOST_STEPS} steps at most"
+            )
         self.discount = number("discount", discount, 0.0, 1.0)
         self.exploration = number("exploration", exploration, 0.0)
         for_search, for_posterior = np.random.SeedSequence(seed, spawn_key=(0,)).spawn(2)
@@ -152,13 +166,14 @@ class BAPOMCPAgent:
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> BAPOMCPAgent:
         """An agent that goes on as the saved one would have."""
-        arrays = unpack(data, "agent", _LARGEST)
-        words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
-        if (words["agent"], words["version"]) != ("BA-POMCP", VERSION):
-            raise ParseError(f"a {words['agent']} of version {words['version']}", path="agent")
-        agent = cls(prior_in(arrays, words, setting_in(arrays, words)), **words["options"])
-        agent.rng, agent.posterior_rng = (stream_in(state) for state in words["streams"])
-        state = {name[10:]: array for name, array in arrays.items() if name.startswith("posterior.")}
-        agent.posterior = agent.prior.restore(state, agent.posterior_rng)
-        agent.action = words["action"]
+        contents, words = opened(data, "agent", _Words, "a saved agent of this kind")
+        prior = prior_in(contents, words.prior, setting_in(contents, words))
+        rng, posterior_rng = (stream_in(stream) for stream in words.streams)
+        posterior = prior.restore(posterior_state(contents), posterior_rng)
+        n_actions = prior.setting.n_actions
+        if (words.action is None) != (posterior.time == 0) or not 0 <= (words.action or 0) < n_actions:
+            raise contents.refuse(f"action is {words.action!r} at time {posterior.time}")
+        agent = cls(prior, **words.options)
+        agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
+        agent.action = words.action
         return agent

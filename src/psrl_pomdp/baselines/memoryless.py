@@ -38,8 +38,9 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import InvalidModelError, UnknownNameError
-from ..files.archives import as_saved_agent, pack, unpack
-from ..files.streams import stream_in, stream_out
+from ..files.archives import as_saved_agent, pack
+from ..files.contents import VERSION, opened
+from ..files.streams import StreamWords, stream_in, stream_out
 from ..model import POMDP
 from ..planning.stopwatch import PLANNING
 
@@ -244,18 +245,26 @@ class MemorylessAgent:
         return bisect_right(row, self.rng.random())
 
     def to_bytes(self) -> bytes:
-        words = {"average_cost": self.policy.average_cost, "stream": stream_out(self.rng)}
+        words = {"version": VERSION, "average_cost": self.policy.average_cost, "stream": stream_out(self.rng)}
         encoded = np.frombuffer(msgspec.json.encode(words), np.uint8)
         return pack({"words": encoded, "probabilities": self.policy.probabilities})
 
     @classmethod
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> MemorylessAgent:
-        arrays = unpack(data, "agent", 1 << 30)
-        words = msgspec.json.decode(arrays["words"].tobytes())
-        agent = cls(MemorylessPolicy(arrays["probabilities"], words["average_cost"]))
-        agent.rng = stream_in(words["stream"])
+        contents, words = opened(data, "agent", _Words, "a saved agent of this kind")
+        chances = contents.distributions("probabilities", (None, None))
+        if chances.shape[0] < 2 or chances.shape[1] < 1:
+            raise contents.refuse(f"probabilities have shape {chances.shape}")
+        average = np.nan if words.average_cost is None else words.average_cost
+        agent = cls(MemorylessPolicy(chances, average))
+        agent.rng = stream_in(words.stream)
         return agent
+
+
+class _Words(msgspec.Struct):
+    average_cost: float | None
+    stream: StreamWords
 
 
 def cumulative(probabilities: Array) -> list[list[float]]:

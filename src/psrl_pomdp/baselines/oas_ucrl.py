@@ -30,9 +30,12 @@ import numpy.typing as npt
 
 from ..agent import Effort
 from ..arrays import Array
+from ..errors import InvalidModelError
 from ..model import POMDP, Setting
 from .moments import Moments
 from .playing import Learner, Player, Seed, drawn_near
+
+_MOST_EPISODES = 60  # of one step at first
 
 
 class OASUCRL(Learner):
@@ -88,6 +91,12 @@ class OASUCRL(Learner):
         self.until = self.time + length - 1
         self.counted_from = self.time + math.ceil(self.burn_in * math.log(length))
         self.episode += 1
+
+    def _put_back(self, words: dict[str, Any]) -> None:
+        if self.first_length << min(self.episode, _MOST_EPISODES) > 1 << _MOST_EPISODES:
+            raise InvalidModelError(
+                f"episode {self.episode} of lengths that double: nobody has lived as long"
+            )
 
     def _evidence(self) -> Moments:
         """The moments that the next estimate is made from."""

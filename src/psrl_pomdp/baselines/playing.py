@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
 from typing import Any, ClassVar, Self
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -26,22 +25,17 @@ from ..arrays import Array
 from ..belief import first_likelihood, likelihoods
 from ..checks import PlanLike
 from ..compiled import kept
-from ..errors import InvalidModelError, ParseError
-from ..files.archives import as_saved_agent, pack, unpack
-from ..files.array_files import read_json, write_json
-from ..files.streams import stream_in, stream_out
+from ..files.archives import as_saved_agent
 from ..model import POMDP, Setting
 from ..planning import Plan
 from ..posterior.ensemble import Used, follow
 from ..posterior.protocol import first_number, reading_number
+from .learner_files import learner_from_bytes, learner_to_bytes
 from .options import number, whole_number
 
 Seed = int | Sequence[int]
 Codes = npt.NDArray[np.int64]
 
-_VERSION = 1
-_LARGEST = 1 << 32  # bytes of one array in a file
-_MOST_ENTRIES = 1 << 28  # numbers of one array of a model in a file
 # What options may be; whole numbers where both ends are.
 _RANGES: dict[str, tuple[float, float]] = {
     "first_length": (1, 1 << 40),
@@ -55,7 +49,6 @@ _RANGES: dict[str, tuple[float, float]] = {
     "radius": (0.0, 1e9),
     "least": (1e-9, 0.1),
 }
-_EFFORT = ("floor", "ceiling", "max_work", "max_points", "time_limit")
 
 
 @kept()
@@ -267,63 +260,18 @@ class Learner:
 
     def to_bytes(self) -> bytes:
         """Everything that decides how it goes on, without pickles."""
-        if self.effort.tolerance is not None:
-            raise InvalidModelError("an effort with a tolerance of your own is code, which no file holds")
-        still = np.broadcast_to(
-            np.eye(self.setting.n_states), (self.setting.n_actions,) + (self.setting.n_states,) * 2
-        )
-        words = {
-            "version": _VERSION,
-            "options": {name: getattr(self, name) for name in self.option_names()},
-            "effort": {name: getattr(self.effort, name) for name in _EFFORT},
-            "numbers": {name: getattr(self, name) for name in self.numbers},
-            "stream": stream_out(self.rng),
-            "more": self._words(),
-        }
-        arrays: dict[str, npt.NDArray[Any] | None] = {
-            "words": _text(msgspec.json.encode(words)),
-            "setting": _text(write_json(POMDP(self.setting, still))),
-            "plan": _text(self.found.to_bytes()) if isinstance(self.found, Plan) else None,
-            "model": None if self.player is None else _text(write_json(self.player.model)),
-            "belief": None if self.player is None else self.player.used.belief,
-            "node": None if self.player is None or self.player.policy is None else self.player.policy.node,
-        }
-        return pack(arrays | {f"own.{name}": array for name, array in self._arrays().items()})
+        return learner_to_bytes(self)
 
     @classmethod
     @as_saved_agent("learner")
     def from_bytes(cls, data: bytes) -> Self:
-        """A learner that goes on exactly as the saved one would have."""
-        arrays = unpack(data, "learner", _LARGEST)
-        words = msgspec.json.decode(arrays["words"].tobytes())
-        if words["version"] != _VERSION:
-            raise ParseError(f"a learner of version {words['version']}, not {_VERSION}", path="learner")
-        setting = _model(arrays["setting"]).setting
-        make: Any = cls
-        learner: Self = make(setting, effort=Effort(None, **words["effort"]), **words["options"])
-        for name, value in words["numbers"].items():
-            setattr(learner, name, value)
-        learner.rng = stream_in(words["stream"])
-        for name, array in learner._arrays().items():
-            array[...] = arrays[f"own.{name}"]
-        learner._put_back(words["more"])
-        if "plan" in arrays:
-            learner.found = Plan.from_bytes(arrays["plan"].tobytes(), "plan")
-        if "model" in arrays:
-            learner._resume_playing(_model(arrays["model"]), arrays)
-        return learner
+        """A learner that goes on exactly as the saved one would have.
 
-    def _resume_playing(self, model: POMDP, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        Raises `ParseError` or another `InvalidModelError` where the bytes hold none of this kind.
+        """
+        return learner_from_bytes(cls, data)
+
+    def _resume_playing(self, model: POMDP, belief: Array) -> None:
         if self.found is None:  # a planner that keeps nothing gives the same plan again
             self.found = self._planned(model)
-        self.player = Player(model, self.found, arrays["belief"][:, 0])
-        if self.player.policy is not None:
-            self.player.policy.node[:] = arrays["node"]
-
-
-def _text(data: bytes) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(data, np.uint8)
-
-
-def _model(text: npt.NDArray[Any]) -> POMDP:
-    return read_json(text.tobytes(), max_entries=_MOST_ENTRIES)
+        self.player = Player(model, self.found, belief)

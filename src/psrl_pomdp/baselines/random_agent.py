@@ -10,8 +10,10 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from ..errors import ParseError
 from ..files.archives import as_saved_agent
-from ..files.streams import stream_in, stream_out
+from ..files.contents import decoded
+from ..files.streams import StreamWords, stream_in, stream_out
 
 
 class RandomAgent:
@@ -35,7 +37,14 @@ class RandomAgent:
     @classmethod
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> RandomAgent:
-        words = msgspec.json.decode(data)
-        agent = cls(words["n_actions"])
-        agent.rng = stream_in(words["stream"])
+        words = decoded(data, _Words, "agent", "a saved agent of this kind")
+        if not 1 <= words.n_actions < 1 << 31:
+            raise ParseError(f"n_actions is {words.n_actions}", path="agent")
+        agent = cls(words.n_actions)
+        agent.rng = stream_in(words.stream)
         return agent
+
+
+class _Words(msgspec.Struct):
+    n_actions: int
+    stream: StreamWords

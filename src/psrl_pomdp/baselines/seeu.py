@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -100,7 +101,13 @@ class _Turns(Learner):
         return {"history": self.history}
 
     def _put_back(self, words: dict[str, Any]) -> None:
-        self.history = words["history"]
+        try:
+            self.history = msgspec.convert(words.get("history"), list[int])
+        except msgspec.ValidationError as error:
+            raise InvalidModelError(f"history: {error}") from None
+        codes = self.n_actions * (self.lost + 1)
+        if len(self.history) != max(0, self.time - 1) or not all(0 <= code < codes for code in self.history):
+            raise InvalidModelError("history is not of steps that can have been taken")
 
 
 class SEEU(_Turns):

@@ -27,19 +27,35 @@ import numpy as np
 import numpy.typing as npt
 
 from ..agent import Effort
-from ..agent_files import prior_in, prior_out, setting_in, setting_out
+from ..agent_file_checks import effort_in, has_sizes
+from ..agent_files import SettingWords, prior_in, prior_out, setting_in, setting_out
 from ..arrays import Array
-from ..errors import InvalidModelError, ParseError
-from ..files.archives import as_saved_agent, pack, unpack
-from ..files.streams import stream_in, stream_out
+from ..errors import InvalidModelError
+from ..files.archives import Room, as_saved_agent, pack
+from ..files.contents import LARGEST_TIME, VERSION, Contents, opened
+from ..files.streams import StreamWords, stream_in, stream_out
 from ..model import POMDP, Setting
 from ..planning import Plan
+from ..planning.plan_files import plan_from_bytes
 from ..posterior import DirichletPrior
 from ..posterior.dirichlet import log_dirichlet
 from ..posterior.protocol import reading_number
 
 _CLOCK = ("time", "start", "length", "action", "reading", "lost")
-_LARGEST = 1 << 32
+
+
+class _Words(SettingWords, kw_only=True):
+    """Everything about an agent that is not an array."""
+
+    prior: str
+    stream: StreamWords
+    effort: dict[str, Any]
+    time: int
+    start: int
+    length: int
+    action: int
+    reading: int
+    lost: bool
 
 
 class TSDEAgent:
@@ -108,7 +124,7 @@ class TSDEAgent:
         if self.effort.tolerance is not None:
             raise InvalidModelError("an effort with a tolerance of your own is code, which no file holds")
         arrays, words = setting_out(self.prior.setting)
-        words |= {name: getattr(self, name) for name in _CLOCK}
+        words |= {"version": VERSION} | {name: getattr(self, name) for name in _CLOCK}
         words |= {"stream": stream_out(self.rng), "prior": DirichletPrior.__name__}
         words["effort"] = self.effort.words()
         arrays |= prior_out(self.prior)
@@ -121,19 +137,41 @@ class TSDEAgent:
     @classmethod
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> TSDEAgent:
-        arrays = unpack(data, "agent", _LARGEST)
-        words: dict[str, Any] = msgspec.json.decode(arrays["words"].tobytes())
-        prior = prior_in(arrays, words, setting_in(arrays, words))
+        room = Room.for_file(data)
+        contents, words = opened(data, "agent", _Words, "a saved agent of this kind", room)
+        prior = prior_in(contents, words.prior, setting_in(contents, words))
         if not isinstance(prior, DirichletPrior):
-            raise ParseError("its prior has no rows to count", path="agent")
-        agent = cls(prior, effort=Effort(**words["effort"]))
-        agent.rng = stream_in(words["stream"])
-        for name in _CLOCK:
-            setattr(agent, name, words[name])
-        agent.counts, agent.at_start, agent.policy = (arrays[n] for n in ("counts", "at_start", "policy"))
-        if "plan" in arrays:
-            agent.last_plan = Plan.from_bytes(arrays["plan"].tobytes(), "plan")
+            raise contents.refuse("its prior has no rows to count")
+        agent = cls(prior, effort=effort_in(contents, words.effort, None))
+        agent.rng = stream_in(words.stream)
+        agent._take_clock(contents, words)
+        if "plan" in contents:
+            found = plan_from_bytes(contents.packed("plan"), "plan", room)
+            if not has_sizes(found, agent.setting) or len(found.states) != found.n_states:
+                raise contents.refuse("its plan is for another setting")
+            agent.last_plan = found
         return agent
+
+    def _take_clock(self, contents: Contents, words: _Words) -> None:
+        """Clocks, counts and policy of a file, that agree with each other."""
+        n_actions, n = self.known.shape
+        own = self.prior.setting
+        started = words.time > 0
+        if not 0 <= words.start <= words.time <= LARGEST_TIME or not 1 <= words.length <= max(1, words.time):
+            raise contents.refuse(f"an episode of {words.length} steps before {words.start}, at {words.time}")
+        if not (0 if started else -1) <= words.action < (n_actions if started else 0):
+            raise contents.refuse(f"action is {words.action} at time {words.time}")
+        if not -1 <= words.reading < (own.n_observations if started else 0):
+            raise contents.refuse(f"reading is {words.reading} at time {words.time}")
+        if words.reading < 0 and not words.lost:
+            raise contents.refuse("the last reading was had, and there is none")
+        for name in _CLOCK:
+            setattr(self, name, getattr(words, name))
+        self.counts = contents.whole("counts", (n_actions, n, n), 0, words.time)
+        self.at_start = contents.whole("at_start", (n_actions, n), 0, words.time)
+        self.policy = contents.whole("policy", (n,), 0, n_actions - 1)
+        if self.counts.sum() > words.time:
+            raise contents.refuse("counts add up to more than the time")
 
 
 def in_plain_sight(setting: Setting) -> npt.NDArray[np.int64] | None:

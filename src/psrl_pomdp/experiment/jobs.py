@@ -68,7 +68,7 @@ def perform_and_measure(study: Study, job: Job, partial: Path | None = None) -> 
     if partial is not None and partial.exists():
         try:
             run.resume(partial.read_bytes())
-        except (PSRLError, KeyError, ValueError, TypeError):
+        except PSRLError:
             run = _begun(study, spec, world, model, job)  # half of a run that cannot be read is run again
     before, clock, planned = run.time, time.process_time(), PLANNING.seconds
     trace = run.until(study.horizon, _keeper(run, partial))

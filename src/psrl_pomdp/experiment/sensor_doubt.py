@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..agent import Effort, PSRLAgent
-from ..agent_files import prior_in, prior_out
+from ..agent_files import ties_of
 from ..arrays import Array
 from ..errors import InvalidModelError
 from ..model import POMDP, Setting
@@ -144,9 +144,8 @@ def _tried(
 
 def _told(prior: DirichletPrior, setting: Setting) -> DirichletPrior:
     """The same rows, known and shared ones among them, in another setting."""
-    other = prior_in(prior_out(prior), {"prior": DirichletPrior.__name__}, setting)
-    assert isinstance(other, DirichletPrior)
-    return other
+    known = {(int(a), int(s)): prior.concentration[a, s] for a, s in np.argwhere(prior.known)}
+    return DirichletPrior(setting, prior.concentration, known, ties_of(prior.row))
 
 
 def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:

@@ -124,7 +124,7 @@ class Store:
         return todo, complaints
 
     def write(self, job: Job, data: bytes) -> None:
-        write_atomically(self.path(job), data)
+        write_atomically(self.path(job), data, sweep=False)  # `locked` has swept
         self.partial_path(job).unlink(missing_ok=True)
 
     def read(self, job: Job) -> dict[str, Any]:

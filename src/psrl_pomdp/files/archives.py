@@ -32,7 +32,7 @@ SEAL = "seal"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can have
 _SHRINK = 16  # an archive is no smaller than its arrays by more than this factor
 _DEPTH = 3  # a run holds an agent, which holds plans
-_ALWAYS = 32 << 20  # bytes that any file may unpack to
+_ALWAYS = 16 << 20  # bytes that any file may unpack to
 LONGEST_TEXT = (
     8 << 20
 )  # bytes of JSON, where the file itself is not larger: reading them takes many times as much
@@ -99,7 +99,7 @@ def unpack_sealed(data: bytes, path: str, room: Room | None = None) -> tuple[Arr
     seal = members.pop(SEAL, None)
     if seal is not None and not seal.endswith(_digest(members)):
         raise ParseError("damaged: its seal is not that of its contents", path=path)
-    return {name: _array(name, content, path) for name, content in members.items()}, seal is not None
+    return {name: _array(name, members.pop(name), path) for name in list(members)}, seal is not None
 
 
 def _npy(array: npt.NDArray[Any]) -> bytes:

@@ -40,10 +40,12 @@ class Contents:
         """The error that says what is wrong with the file."""
         return ParseError(reason, path=self.path)
 
-    def floats(self, name: str, shape: Shape, low: float = -np.inf, high: float = np.inf) -> Array:
-        """Finite numbers from `low` to `high`, as float64."""
+    def floats(
+        self, name: str, shape: Shape, low: float = -np.inf, high: float = np.inf, *, nothing: bool = False
+    ) -> Array:
+        """Finite numbers from `low` to `high`, as float64; NaN among them where that stands for `nothing`."""
         array = self._shaped(name, shape, "f")
-        if not np.isfinite(array).all():
+        if not (np.isfinite(array) | (nothing & np.isnan(array))).all():
             raise self.refuse(f"{name} holds a number that is not finite")
         converted = np.ascontiguousarray(array, dtype=np.float64)
         if converted.size and not (converted.min() >= low and converted.max() <= high):
@@ -56,6 +58,10 @@ class Contents:
         if array.size and not (int(array.min()) >= low and int(array.max()) <= high):
             raise self.refuse(f"{name} holds a number outside of {low} to {high}")
         return np.ascontiguousarray(array, dtype=np.int64)
+
+    def flags(self, name: str, shape: Shape) -> npt.NDArray[np.bool_]:
+        """Truth values."""
+        return np.asarray(self._shaped(name, shape, "b"), dtype=np.bool_)
 
     def distributions(self, name: str, shape: Shape, tolerance: float = 1e-6) -> Array:
         """Rows of chances that sum to one."""
@@ -81,9 +87,9 @@ class Contents:
             raise self.refuse(f"{name} is too long: {array.nbytes} bytes")
         return array.tobytes()
 
-    def words(self, name: str, kind: type[Words]) -> Words:
-        """JSON as plain data of this kind."""
-        return decoded(self.text(name), kind, self.path)
+    def words(self, name: str, kind: type[Words], what: str) -> Words:
+        """JSON as plain data of this kind; `what` the file should be, for errors."""
+        return decoded(self.text(name), kind, self.path, what)
 
     def _shaped(self, name: str, shape: Shape, kinds: str) -> npt.NDArray[Any]:
         array = self.raw(name)
@@ -109,17 +115,17 @@ def opened(
     """
     arrays, sealed = unpack_sealed(data, path, room)
     contents = Contents(arrays, path, len(data))
-    version = contents.words("words", _Versioned).version
+    version = contents.words("words", _Versioned, what).version
     if version not in (1, VERSION):
         raise ParseError(f"{what} of version {version}, not {VERSION}", path=path)
     if version > 1 and not sealed:
         raise ParseError("damaged: its seal is missing", path=path)
-    return contents, contents.words("words", kind)
+    return contents, contents.words("words", kind, what)
 
 
-def decoded(text: bytes, kind: type[Words], path: str) -> Words:
-    """JSON as plain data of this kind."""
+def decoded(text: bytes, kind: type[Words], path: str, what: str) -> Words:
+    """JSON as plain data of this kind, or `ParseError`: not `what` the file should be."""
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ParseError(f"its words are not what they should be: {error}", path=path) from None
+        raise ParseError(f"not {what}: {error}", path=path) from None

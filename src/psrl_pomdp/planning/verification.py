@@ -42,7 +42,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
     dynamics = dynamics_for(plan.grid, model)
-    _check_words(plan, model, dynamics)
+    check_words(plan, model, dynamics)
     check_certificate(plan, dynamics)
     lower = max(0.0, proved_lower(plan.grid, dynamics))
     upper = min(1.0, proved_upper(plan, dynamics))
@@ -72,7 +72,7 @@ def _(certificate: InformedCertificate, model: POMDP) -> BeliefDynamics:
     return SparseDynamics.of(model)
 
 
-def _check_words(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
+def check_words(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
     """They prove nothing, but wrong ones would have the policy played wrongly."""
     wanted: dict[str, tuple[object, object]] = {
         "n_states": (plan.n_states, model.n_states),

@@ -157,6 +157,7 @@ def _shared_rows(
 ) -> npt.NDArray[np.int64]:
     """[A, S]: a number for each distinct row, in the order of their first pairs."""
     label = np.arange(known.size).reshape(known.shape)
+    members = {int(number): [pair] for pair, number in np.ndenumerate(label)}  # of each row, by its number
     for group in ties:
         pairs = [_pair("ties", pair, setting) for pair in group]
         for pair in pairs:
@@ -166,5 +167,10 @@ def _shared_rows(
             if (given[pair] != given[pairs[0]]).any():
                 first = setting.names.entry("concentration", "as", pairs[0])
                 raise InvalidModelError(f"ties: {entry} differs from {first}, with which it is shared")
-            label[label == label[pair]] = label[pairs[0]]
+            one, other = int(label[pairs[0]]), int(label[pair])
+            if one != other:
+                joined = members.pop(other)
+                members[one] += joined
+                for moved in joined:
+                    label[moved] = one
     return np.unique(label, return_inverse=True)[1].reshape(known.shape).astype(np.int64)

@@ -18,7 +18,7 @@ independent of each other given the history: the ensemble is kept between refres
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from .. import belief as filtering
 from ..arrays import Array
-from ..errors import ImpossibleObservation, OutOfOrderError
+from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError
+from ..files.contents import LARGEST_TIME
 from ..model import Setting, kernel
 from . import ensemble
 from .dirichlet import DirichletPrior, log_dirichlet
@@ -38,15 +39,24 @@ from .protocol import (
     first_number,
     impossible,
     reading_number,
-    restored,
     same_prior,
     step_numbers,
 )
 from .refresh import Tuning, beliefs_and_visits, refresh
 from .rows import expand, free_rows
+from .saved_states import (
+    array_in,
+    codes_in,
+    distributions_or_nothing,
+    filters_in,
+    has_shape,
+    time_in,
+    whole_in,
+)
 from .space import Space
 
 _TUNED = ("refreshes", "correlation", "step", "length", "hmc_moves", "sweeps")
+_MOST_KERNELS = 1 << 16  # of an ensemble in a file
 
 
 class DirichletPosterior:
@@ -252,26 +262,77 @@ class DirichletPosterior:
     ) -> DirichletPosterior:
         """A posterior that goes on from a saved state."""
         same_prior(state, prior.fingerprint)
-        scalar = np.zeros(())
-        own = cls(prior, np.random.default_rng(0), int(restored(state, "size", scalar)))
-        own._rng = rng
-        own.time = int(restored(state, "time", scalar))
-        own._log_rows = restored(state, "log_rows", own._log_rows)
+        n_actions, n_states = prior.known.shape
+        size, time = whole_in(state, "size", 1, _MOST_KERNELS), time_in(state)
+        has_shape(state, "counts", (n_states, n_actions, n_states, size))
+        own = cls(prior, np.random.default_rng(0), size)
+        own._rng, own.time = rng, time
+        own._log_rows = own._log_rows_in(state)
         filtering.put_kernels(own._filters, expand(own._rows, own._log_rows))
-        like = filtering.saved(own._filters)
-        filtering.resume(own._filters, {name: restored(state, name, array) for name, array in like.items()})
-        steps = np.zeros(max(own.time - 1, 0), dtype=own._past.codes.dtype)
-        start = np.zeros(prior.setting.n_states if own.time else 0)
-        own._past.resume(restored(state, "history_start", start), restored(state, "history", steps))
-        own._possible.now[:] = restored(state, "possible", np.zeros(prior.setting.n_states)) > 0
-        for name in ("kernel", "belief"):
-            array = own._used.transition if name == "kernel" else own._used.belief
-            array[...] = restored(state, f"used_{name}", array)
-        own.tuning.counts = restored(state, "tuning_counts", own.tuning.counts)
-        for name in _TUNED:
-            value = float(restored(state, f"tuning_{name}", scalar))
-            setattr(own.tuning, name, value if name in ("correlation", "step") else int(value))
+        filtering.resume(own._filters, filters_in(state, filtering.saved(own._filters), time))
+        own._take_history(state)
+        own._take_used(state)
+        own._take_tuning(state)
         return own
+
+    def _log_rows_in(self, state: Mapping[str, object]) -> Array:
+        """Logarithms of rows that sum to one, -inf exactly where the prior allows no transition."""
+        found = array_in(state, "log_rows", self._log_rows.shape, high=1e-6, finite=False)
+        possible = self._rows.concentration > 0.0
+        if not (np.isneginf(found[~possible]).all() and (found[possible] > -np.inf).all()):
+            raise InvalidModelError("log_rows is not -inf exactly where the prior has a zero")
+        if (np.abs(np.exp(found).sum(axis=1) - 1.0) > 1e-6).any():
+            raise InvalidModelError("log_rows holds a row that does not sum to 1")
+        return found
+
+    def _take_history(self, state: Mapping[str, object]) -> None:
+        """What happened, and the states that it leaves possible."""
+        setting, belief = self.setting, self._filters.belief
+        n_states, count = setting.n_states, setting.n_actions * self._past.n_readings
+        codes = codes_in(state, "history", max(self.time - 1, 0), count)
+        start = array_in(state, "history_start", (n_states if self.time else 0,), 0.0, 1.0)
+        if self.time and not any(np.allclose(start, known, 0.0, 1e-9) for known in _starts(setting)):
+            raise InvalidModelError("history_start is the belief after no first reading")
+        self._past.resume(start, codes)
+        now = array_in(state, "possible", (n_states,), 0.0, 1.0) > 0
+        if (belief.any(axis=1) & ~now).any():
+            raise InvalidModelError("possible leaves out a state that a kernel believes in")
+        self._possible.now[:] = now
+
+    def _take_used(self, state: Mapping[str, object]) -> None:
+        """The kernel that was sampled last and its belief; not numbers where the belief was not kept up."""
+        used, support = self._used, self._rows.support[..., None]
+        kernel_now = array_in(state, "used_kernel", used.transition.shape, finite=False)
+        if not np.isnan(kernel_now).all():
+            kernel_now = array_in(state, "used_kernel", used.transition.shape, 0.0, 1.0 + 1e-6)
+            sums = kernel_now.sum(axis=2)
+            if kernel_now.any() and ((np.abs(sums - 1.0) > 1e-6).any() or (kernel_now[~support] > 0.0).any()):
+                raise InvalidModelError("used_kernel is no kernel that the prior allows")
+            distributions_or_nothing(
+                "used_belief", array_in(state, "used_belief", used.belief.shape, 0.0, 1.0 + 1e-6)
+            )
+        used.transition[...] = kernel_now
+        used.belief[...] = array_in(state, "used_belief", used.belief.shape, finite=False)
+
+    def _take_tuning(self, state: Mapping[str, object]) -> None:
+        """How refreshes have gone so far."""
+        steps = max(self.time - 1, 0)
+        own, shape = self.tuning, self.tuning.counts.shape
+        own.counts = array_in(state, "tuning_counts", shape, 0.0, float(steps))
+        own.correlation = float(array_in(state, "tuning_correlation", (), -1.0 - 1e-6, 1.0 + 1e-6))
+        own.step = float(array_in(state, "tuning_step", (), 0.0, 1.5))
+        own.length = whole_in(state, "tuning_length", 0, steps)
+        for name in ("refreshes", "hmc_moves", "sweeps"):
+            setattr(own, name, whole_in(state, f"tuning_{name}", 0, LARGEST_TIME))
 
     def __repr__(self) -> str:
         return f"DirichletPosterior(t={self.time}, {self.size} kernels)"
+
+
+def _starts(setting: Setting) -> Iterator[Array]:
+    """h_1 after every first reading that there can be."""
+    first = setting.first_observation
+    for reading in [None, *([] if first is None else range(setting.n_observations))]:
+        begin = setting.initial * filtering.first_likelihood(setting, reading)
+        if begin.any():
+            yield begin / begin.sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,7 @@ class FinitePrior(Frozen):
         shaped("initial", numbers("initial", initial, "ms"), sizes, meaning)
         self._set(
             setting=setting,
-            kernels=frozen(np.stack([kernel(f"kernels[{m}]", k, setting) for m, k in enumerate(given)])),
+            kernels=frozen(_kernels(given, setting)),
             weights=frozen(distributions("weights", weights, "m", Names())),
             initial=frozen(distributions("initial", initial, "ms", setting.names)),
         )
@@ -88,7 +89,19 @@ class FinitePrior(Frozen):
 
     def restore(self, state: Mapping[str, object], rng: np.random.Generator | None = None) -> FinitePosterior:
         """The posterior whose `state()` this is; it goes on as that one would have, to the last bit."""
+        from .saved_states import has_shape
+
+        n_kernels, n_actions, n_states = self.kernels.shape[:3]
+        has_shape(state, "counts", (n_states, n_actions, n_states, n_kernels))
         return self.posterior().resume(state)
 
     def __repr__(self) -> str:
         return f"FinitePrior({len(self)} kernels, {self.setting!r})"
+
+
+def _kernels(given: Array, setting: Setting) -> Array:
+    """[M, A, S, S], checked all at once; where one is wrong, one at a time, so that the error names it."""
+    if given.shape[1:] == (setting.n_actions, setting.n_states, setting.n_states):
+        with suppress(InvalidModelError):
+            return distributions("kernels", given, "mast", setting.names)
+    return np.stack([kernel(f"kernels[{m}]", k, setting) for m, k in enumerate(given)])

@@ -29,10 +29,10 @@ from .protocol import (
     first_number,
     impossible,
     reading_number,
-    restored,
     same_prior,
     step_numbers,
 )
+from .saved_states import filters_in, time_in
 
 
 class FinitePosterior:
@@ -151,11 +151,14 @@ class FinitePosterior:
         return {"prior": self.prior.fingerprint, "time": self.time, **filtering.saved(self._filters)}
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
-        """Go on from a saved state, to the last bit as the posterior that saved it."""
+        """Go on from a saved state, to the last bit as the posterior that saved it.
+
+        A state that this prior's posterior cannot be in raises `InvalidModelError`.
+        """
         same_prior(state, self.prior.fingerprint)
-        like = filtering.saved(self._filters)
-        filtering.resume(self._filters, {name: restored(state, name, array) for name, array in like.items()})
-        self.time = int(restored(state, "time", np.zeros(())))
+        time = time_in(state)
+        filtering.resume(self._filters, filters_in(state, filtering.saved(self._filters), time))
+        self.time = time
         return self
 
     def _need_start(self, call: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array, shaped
+from ..arrays import Array
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError, UnknownNameError
 from ..model import Setting
 
@@ -108,16 +108,6 @@ def impossible(
 
 def _called(number: int, names: tuple[str, ...] | None) -> str:
     return str(number) if names is None else f"{number} ({names[number]})"
-
-
-def restored(state: Mapping[str, object], name: str, like: npt.NDArray[np.generic]) -> npt.NDArray[Any]:
-    """The array `name` of a saved state, with the shape and the type of `like`."""
-    if name not in state:
-        raise InvalidModelError(f"the state has no {name}")
-    given = np.asarray(state[name])
-    if given.dtype.kind not in "biuf":
-        raise InvalidModelError(f"{name} holds {given.dtype.name}, not numbers")
-    return np.array(shaped(name, given, like.shape, "this prior and this time"), dtype=like.dtype)
 
 
 def same_prior(state: Mapping[str, object], fingerprint: str) -> None:
