@@ -42,7 +42,7 @@ _STATUS = {
     "closed": "closed: the gap is within the tolerance",
     "time limit": "stopped at the time limit; more time may close the gap",
     "work limit": "stopped at the work limit; more work may close the gap",
-    "memory limit": "stopped with the grid full; more points may close the gap (--max-points)",
+    "memory limit": "stopped for want of memory; more may close the gap (--memory-limit, --max-points)",
     "interrupted": "interrupted; these bounds hold all the same",
     "stalled": "stalled: neither bound can be moved any more; `psrl-pomdp show` may say why",
 }
@@ -85,6 +85,13 @@ def _above_zero(context: click.Context, option: click.Parameter, value: float | 
 )
 @click.option("--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after so long.")
 @click.option(
+    "--memory-limit",
+    type=float,
+    callback=_above_zero,
+    metavar="GB",
+    help="What planning may take beside the model; left out, 4.",
+)
+@click.option(
     "--max-points",
     type=click.IntRange(min=1),
     metavar="N",
@@ -100,6 +107,7 @@ def command(
     parameters: tuple[str, ...],
     tolerance: float,
     time_limit: float | None,
+    memory_limit: float | None,
     max_points: int | None,
     as_json: bool,
     save: Path | None,
@@ -130,7 +138,12 @@ def command(
     if save is not None and save.exists() and Path(model).exists() and save.samefile(model):
         raise click.UsageError(f"--save {save} would replace the model")
     found = find_model(model, parameters)
-    result = _solve(found, tolerance, time_limit, max_points)
+    limits: dict[str, Any] = {"time_limit": time_limit}
+    if memory_limit is not None:
+        limits["memory_limit"] = 1e9 * memory_limit
+    if max_points is not None:
+        limits["max_points"] = max_points
+    result = _solve(found, tolerance, limits)
     try:
         _write(result, found, save, figure)
     finally:  # a full disk is no reason to lose what was found
@@ -143,17 +156,16 @@ def command(
         click.get_current_context().exit(GAP_LEFT_OPEN)
 
 
-def _solve(model: POMDP, tolerance: float, time_limit: float | None, max_points: int | None) -> Plan:
+def _solve(model: POMDP, tolerance: float, limits: dict[str, Any]) -> Plan:
     from ..planning import plan
     from ..problems import problem
 
-    limits: dict[str, Any] = {} if max_points is None else {"max_points": max_points}
     try:
         with _progress(model.setting.units) as line:
             plan(problem("no-sensor"), tolerance=1.0)  # compiles, so that the line can say what takes long
             line.compiled = True
             with _interrupts_between_rounds(line):
-                return plan(model, tolerance, time_limit, progress=line, **limits)
+                return plan(model, tolerance, progress=line, **limits)
     except SystemError as error:  # how numba passes on a Ctrl-C inside of compiled code
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from None

@@ -40,9 +40,14 @@ class Limits:
     def expired(self) -> bool:
         return self.time_limit is not None and self.seconds >= self.time_limit
 
+    @property
+    def left(self) -> float:
+        """Bytes beside what is held."""
+        return max(0.0, self.memory - self.held)
+
     def fits(self, size: float) -> bool:
         """Whether arrays of so many bytes can be made beside what is held."""
-        return self.held + size <= self.memory
+        return size <= self.left
 
     def need(self, size: float = 0.0) -> None:
         """Raise `LimitReached` where time is up or arrays of so many bytes would be too many."""

@@ -46,6 +46,7 @@ class SparseBracket:
         self._way = 0
         self._depth = 16  # of the next controller in layers
         self._exhausted = False  # no more points
+        self._starved = False  # of memory for some step
         self._idle = 0
         self._first: Controller | None = None
         self._begun = time.perf_counter()
@@ -105,8 +106,7 @@ class SparseBracket:
                 self.round(tolerance)
             except LimitReached as reached:
                 self._record()
-                if reached.status != "memory limit" or not self._do_without(tolerance):
-                    return reached.status
+                return reached.status
             if report is not None:
                 report(self.rounds[-1])
             if self.gap <= tolerance:
@@ -115,7 +115,7 @@ class SparseBracket:
             if reason is not None:
                 return reason
             if self._idle >= _GIVEN_UP:
-                return "memory limit" if self._exhausted and self.full else "stalled"
+                return "memory limit" if self._starved or self.full else "stalled"
             if until_slow and self.slow:
                 return "stalled"
 
@@ -123,15 +123,12 @@ class SparseBracket:
     def full(self) -> bool:
         return self.informed.points.shape[0] >= self.most_points
 
-    def _do_without(self, tolerance: float) -> bool:
-        """Whether to go on where memory did not suffice for a step: without more points, once."""
-        before, self._exhausted = self._exhausted, True
-        return not before and len(self.rounds) > 1
-
     def _record(self) -> None:
         seconds = time.perf_counter() - self._begun
         places, nodes = len(self.certificate), len(self.controller)
-        self.rounds.append(Round(self.lower, self.upper, places, nodes, self.work, seconds))
+        self.rounds.append(
+            Round(float(self.lower), float(self.upper), places, nodes, float(self.work), seconds)
+        )
 
     def round(self, tolerance: float) -> None:
         """A step on the side that has brought more for its work, or on the other in its turn."""
@@ -143,17 +140,32 @@ class SparseBracket:
                 side = 1 - side
             if self._exhausted:
                 side = 1
+            elif not self._ways:
+                side = 0
             gap, work = self.gap, self.work
-            if side == 0:
-                self._raise_the_lower(tolerance)
-            else:
-                self._lower_the_upper(tolerance)
+            try:
+                self._raise_the_lower(tolerance) if side == 0 else self._lower_the_upper(tolerance)
+            except LimitReached as reached:
+                self._do_without(side, reached)
             gained = (gap - self.gap) / max(gap, 1e-300)
             rate = gained * self.work / max(self.work - work, 1.0)
             old = self._rates[side]
             self._rates[side] = rate if np.isinf(old) else 0.5 * (old + rate)
             self._idle = 0 if gained > 1e-6 else self._idle + 1
         self._record()
+
+    def _do_without(self, side: int, reached: LimitReached) -> None:
+        """Where memory does not suffice for a step, go on with what needs less, while there is any."""
+        if reached.status != "memory limit":
+            raise reached
+        self._starved = True
+        if side == 0:
+            self._exhausted = True
+        else:
+            self._way -= 1
+            del self._ways[self._way]
+        if self._exhausted and not self._ways:
+            raise reached
 
     def _begin(self, tolerance: float) -> None:
         self.informed.solve_in_plain_sight(self._fine(tolerance))
@@ -186,10 +198,10 @@ class SparseBracket:
         search.tolerance = self._fine(tolerance)
         search.enough = self.lower + tolerance
         limit = search.work + max(_LEAST_WORK, _SHARE * self.work)
-        way = self._ways[self._way]
-        self._way = (self._way + 1) % len(self._ways)
+        self._way = self._way % len(self._ways) + 1
+        way = self._ways[self._way - 1]
         if way == "split":
-            met = search.met(search.best, self._rng.random(_BELIEFS))
+            met = search.met(search.best, self._rng.random(min(_BELIEFS, search.most_nodes)))
             search.polish(search.best, met, limit - search.work)
         elif way == "cycle":
             improve_by_cycles(search, self._beliefs(), self.certificate.vectors, self._depth, limit)
@@ -197,7 +209,7 @@ class SparseBracket:
         elif way == "iterate":
             search.improve_by_points(self._beliefs(), _FRUITLESS, limit)
         else:
-            count = int(1.7 * len(search.best)) + 20
+            count = min(int(1.7 * len(search.best)) + 20, search.most_nodes)
             search.improve_ahead(count, self._rng, 0.01 * self.gap, limit)
         if search.apart and way != "cycle" and search.bound > search.enough:
             search.evaluate_from_start(search.best)
@@ -205,11 +217,12 @@ class SparseBracket:
     def _beliefs(self) -> Array:
         """Half of what the informed bound's policy meets, half of what the best controller does."""
         search, vectors = self.search, self.certificate.vectors
+        count = min(_BELIEFS, search.most_nodes)
         assert search.best is not None
         every = np.arange(len(vectors))
         return np.concatenate(
             [
-                search.walk(vectors, every, _BELIEFS // 2, self._rng),
-                search.walk(search.best.vectors, search.best.actions, _BELIEFS // 2, self._rng),
+                search.walk(vectors, every, count // 2, self._rng),
+                search.walk(search.best.vectors, search.best.actions, count // 2, self._rng),
             ]
         )

@@ -120,8 +120,10 @@ class SparseControllerSearch(ControllerSearch):
         d = self.sparse
         self.limits.hold(2 * ENTRY * float(d.entries.sum()) + 8.0 * d.factors.sensor.size)
         self._entries = tuple(SparseEntries(d, a) for a in range(d.n_actions))
-        left = self.limits.memory - self.limits.held
-        self.most_nodes = int(min(4000, max(50.0, left / (200.0 * d.n_states))))
+        # A chain that is written out, another in the making, and vectors.
+        a_node = 2.5 * ENTRY * float(d.entries.max()) + 100.0 * d.n_states
+        self.most_nodes = int(min(4000.0, self.limits.left / a_node))
+        self._at_once = int(min(_AT_ONCE, self.limits.left / 100.0)) + 1
         evens = np.stack([np.asarray(move.sum(axis=0)) for move in d.moves])
         # [A, O, S']: what follows an even belief, where a reading comes that cannot come
         self.evenly: Array = evens[:, None, :] * d.factors.sensor
@@ -142,13 +144,18 @@ class SparseControllerSearch(ControllerSearch):
     # -- backups --------------------------------------------------------------------------------
 
     def backup(self, beliefs: Array, vectors: Array) -> tuple[Index, Index, Array]:
+        if len(beliefs) > 1 and self._size_ahead(beliefs) > 0.5 * self.limits.left:
+            half = len(beliefs) // 2
+            parts = self.backup(beliefs[:half], vectors), self.backup(beliefs[half:], vectors)
+            action, successor, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+            return action, successor, value
         d, followed = self.sparse, self._all_after(beliefs)
         n, columns = len(beliefs), np.ascontiguousarray(vectors.T)
         best, action = np.full(n, np.inf), np.zeros(n, np.int64)
         successor = np.zeros((n, d.n_observations), np.int64)
         unread = (self.evenly @ columns).argmin(axis=2)
         for a in range(d.n_actions):
-            self.limits.need(8.0 * _AT_ONCE)
+            self.limits.need(8.0 * self._at_once)
             after = followed[a]
             onward, least = self._least(after.mass, columns)
             total = beliefs @ d.cost[a] + np.bincount(after.belief, least, minlength=n)
@@ -164,18 +171,33 @@ class SparseControllerSearch(ControllerSearch):
         """What follows the beliefs under every action; remembered, as the same ones are backed up again."""
         if self._last is None or self._last[0] is not beliefs:
             d, rows, found = self.sparse, csr_array(beliefs), []
-            self._last = None
+            self._forget()
             for a in range(d.n_actions):
                 self.limits.need(MAKING * d.entries_after(rows, a))
                 found.append(d.after(rows, a))
                 self.work += 50.0 * found[-1].mass.nnz
             self._last = beliefs, found
+            self.limits.held += self._size(found)
         return self._last[1]
+
+    def _size_ahead(self, beliefs: Array) -> float:
+        """Bytes that making all that follows the beliefs takes, at most."""
+        share = float(np.count_nonzero(beliefs)) / self.sparse.n_states
+        return share * (MAKING * float(self.sparse.entries.max()) + ENTRY * float(self.sparse.entries.sum()))
+
+    def _forget(self) -> None:
+        if self._last is not None:
+            self.limits.held -= self._size(self._last[1])
+            self._last = None
+
+    @staticmethod
+    def _size(found: list[After]) -> float:
+        return sum(ENTRY * after.mass.nnz + 20.0 * len(after.belief) for after in found)
 
     def _least(self, mass: csr_array, columns: Array) -> tuple[Index, Array]:
         """Which column is the least in every row of the product, and how much it is."""
         n = mass.shape[0]
-        many = max(1, _AT_ONCE // columns.shape[1])
+        many = max(1, self._at_once // columns.shape[1])
         which, least = np.empty(n, np.int64), np.empty(n)
         for k in range(0, n, many):
             self.limits.need()

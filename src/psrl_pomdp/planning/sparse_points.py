@@ -57,12 +57,12 @@ def covering(mass: csr_array, points: csr_array, limits: Limits) -> Options:
     per_state = np.asarray(has.sum(axis=0))  # points on each state
     load = np.cumsum(per_state[mass.indices]) if mass.nnz else np.zeros(0)
     by_row = np.concatenate([[0.0], load])[mass.indptr]
-    found = [Options.none()]
-    first = 0
+    found, first = [Options.none()], 0
+    at_once = min(_AT_ONCE, limits.left / 60.0)
     backward = csr_array(has.T)
     while first < mass.shape[0]:
-        limits.need(30.0 * _AT_ONCE)
-        last = int(np.searchsorted(by_row, by_row[first] + _AT_ONCE, side="right")) - 1
+        limits.need(30.0 * at_once)
+        last = int(np.searchsorted(by_row, by_row[first] + at_once, side="right")) - 1
         last = min(max(last, first + 1), mass.shape[0])
         found.append(_covering(mass[first:last], points, backward, size).moved(first, 0))
         first = last
