@@ -1,9 +1,9 @@
 """Controllers that look some steps ahead and then begin anew, as if nothing had been read.
 
-Value iteration at beliefs makes vectors for one step, two steps, ... more to go. The vectors for k steps point
-to those for k − 1, and the last ones back to the first: a controller in layers, which plays what is best for
-so many steps, forgets, and repeats. Where a goal is hidden it tries again and again for it, which controllers
-whose vectors point among themselves often do not: they run in circles.
+Value iteration at beliefs makes vectors for one step, two steps, ... more to go. The vectors for k steps
+point to those for k − 1, and the last ones back to the first: a controller in layers, which plays what is
+best for so many steps, forgets, and repeats. Where a goal is hidden it tries again and again for it, which
+controllers whose vectors point among themselves often do not: they run in circles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PASSES, _LOOK = 400, 10  # around all layers, at most; and between looks at whe
 def improve_by_cycles(
     search: SparseControllerSearch, beliefs: Array, last: Array, depth: int, limit: float
 ) -> None:
-    """Value a controller with `depth` layers made at the beliefs, on top of the vectors `last` of each action.
+    """Value a controller with `depth` layers made at the beliefs, on top of a vector `last` for each action.
 
     It becomes the best of the search where it is, from any start or from the model's.
     """

@@ -10,21 +10,22 @@ V_{k+1}(b) = min_a { c(b, a) + Σ_o P(o | b, a) V_k(τ(b, a, o)) }, and each bra
     Σ_s b(s) C(s, a) + Σ_o min_a′ Σ_s b(s) Σ_s′ M[a, o](s, s′) α_a′(s′) + k·lower
       ≥ Σ_s b(s) [ C(s, a) + Σ_o min_a′ Σ_s′ M[a, o](s, s′) α_a′(s′) ] + k·lower ≥ α_a·b + (k + 1)·lower,
 
-because a least mean is at least the mean of the least. V_0 ≥ W − const, so that V_k ≥ W + k·lower − const; divide
-by k. This is the fast informed bound (Hauskrecht 2000) for averages; with the same vector for all actions it is
-the bound of the MDP in plain sight.
+because a least mean is at least the mean of the least. V_0 ≥ W − const, so that V_k ≥ W + k·lower − const;
+divide by k. This is the fast informed bound (Hauskrecht 2000) for averages; with the same vector for all
+actions it is the bound of the MDP in plain sight.
 
 *Points* make it tighter. The least cost Q_k(b, a) of k steps that begin with action a is concave in b. So let
-q_i(a) be numbers at beliefs g_i too, the states being the first of them with q_s(a) = α_a(s); for a belief τ write
-τ = Σ λ_j g_j + rest with λ ≥ 0 and rest ≥ 0, and read off Q̃(τ, a) = Σ λ_j q_j(a) + rest·α_a. Then
+q_i(a) be numbers at beliefs g_i too, the states being the first of them with q_s(a) = α_a(s). For a belief τ
+write τ = Σ λ_j g_j + rest with λ ≥ 0 and rest ≥ 0, and read off Q̃(τ, a) = Σ λ_j q_j(a) + rest·α_a. Then
 
     lower = min_{i, a} [ c(g_i, a) + Σ_o P(o | g_i, a) min_a′ Q̃(τ(g_i, a, o), a′) − q_i(a) ]  ≤  J
 
-by the same induction with Q_k ≥ Q̃ + k·lower at the points, and concavity in between. Where a next belief is a point
-itself nothing is lost: with all beliefs that follow from states as points, the state is told two steps late.
+by the same induction, with Q_k ≥ Q̃ + k·lower at the points, and concavity in between. Where a next belief is
+a point itself nothing is lost: with all beliefs that follow from states as points, the state is told two
+steps late.
 
-*Gains* g(s) with g ≤ θ_a g for every action a carry it to models whose average depends on the start:
-where g(s) + α_a(s) ≤ C(s, a) + (the same sum), the k-step cost is at least k·(g·b) + W(b) − const, by the same
+*Gains* g(s) with g ≤ θ_a g for every action a carry it to models whose average depends on the start: where
+g(s) + α_a(s) ≤ C(s, a) + (the same sum), the k-step cost is at least k·(g·b) + W(b) − const, by the same
 induction once more, and the average from b is at least g·b.
 """
 
@@ -61,8 +62,8 @@ _DISCOUNT, _STEPS = 0.99, 300
 class InformedCertificate:
     """What proves the lower bound: values at the states and at points, and how points make up what follows.
 
-    `shares` k says that the point `uses[k, 3]`, counted from 0 after the states, has weight `shares[k]` in what
-    follows from place `uses[k, 1]` under action `uses[k, 0]` and reading `uses[k, 2]`, as a share of P(o | g, a).
+    In what follows from place `uses[k, 1]` under action `uses[k, 0]` and reading `uses[k, 2]`, not normalized,
+    the point `uses[k, 3]`, counted from 0 after the states, has weight `shares[k]`.
     """
 
     bound: float
@@ -392,7 +393,7 @@ class InformedBound:
         shift = total[: d.n_states] - self.values[: d.n_states]
         self.values[-count:] = total[-count:] - 0.5 * (shift.min() + shift.max())
         self._use_best_points()
-        return count
+        return int(count)
 
     def _use_best_points(self) -> None:
         """In every row the point that raises what follows most, for the present values."""

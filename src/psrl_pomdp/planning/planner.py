@@ -140,8 +140,9 @@ class _Job:
     def close(self, model: POMDP) -> str:
         """Rounds until the gap is within the tolerance, or a limit is reached, or nothing helps any more."""
         first = self.attempts[0]
-        if not isinstance(first, SparseBracket):
+        if isinstance(first, Bracket):
             return self._close(first)
+        assert isinstance(first, SparseBracket)
         dense_too = _fits_as_arrays(first.dynamics, self.limits)
         status = first.close(self.tolerance, self._stop, self.progress, dense_too)
         if status != "stalled" or not dense_too:

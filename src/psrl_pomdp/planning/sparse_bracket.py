@@ -121,7 +121,7 @@ class SparseBracket:
 
     @property
     def full(self) -> bool:
-        return self.informed.points.shape[0] >= self.most_points
+        return bool(self.informed.points.shape[0] >= self.most_points)
 
     def _record(self) -> None:
         seconds = time.perf_counter() - self._begun

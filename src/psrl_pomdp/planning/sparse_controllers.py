@@ -120,9 +120,10 @@ class SparseControllerSearch(ControllerSearch):
         d = self.sparse
         self.limits.hold(2 * ENTRY * float(d.entries.sum()) + 8.0 * d.factors.sensor.size)
         self._entries = tuple(SparseEntries(d, a) for a in range(d.n_actions))
-        # A chain that is written out, another in the making, and vectors.
-        a_node = 2.5 * ENTRY * float(d.entries.max()) + 100.0 * d.n_states
+        # A chain that is written out, another in the making, and vectors; layers double the nodes.
+        a_node = 4.0 * ENTRY * float(d.entries.max()) + 200.0 * d.n_states
         self.most_nodes = int(min(4000.0, self.limits.left / a_node))
+        self.most_splits = min(300, 1 + self.most_nodes // 4)
         self._at_once = int(min(_AT_ONCE, self.limits.left / 100.0)) + 1
         evens = np.stack([np.asarray(move.sum(axis=0)) for move in d.moves])
         # [A, O, S']: what follows an even belief, where a reading comes that cannot come
@@ -192,7 +193,7 @@ class SparseControllerSearch(ControllerSearch):
 
     @staticmethod
     def _size(found: list[After]) -> float:
-        return sum(ENTRY * after.mass.nnz + 20.0 * len(after.belief) for after in found)
+        return float(sum(ENTRY * after.mass.nnz + 20.0 * len(after.belief) for after in found))
 
     def _least(self, mass: csr_array, columns: Array) -> tuple[Index, Array]:
         """Which column is the least in every row of the product, and how much it is."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
 from ..arrays import Array
 from .limits import Limits
@@ -109,12 +110,7 @@ def distinct(beliefs: csr_array) -> tuple[Index, Index]:
     return first, inverse.ravel()
 
 
-def scaled(rows: csr_array) -> csr_array:
-    """The rows, each divided by its sum."""
-    return csr_array(diags_array(1.0 / np.asarray(rows.sum(axis=1))) @ rows)
-
-
-def top(scores: Array, count: int) -> Index:
+def top(scores: npt.NDArray[Any], count: int) -> Index:
     """The places of the highest scores above 0, the highest first."""
     order = np.argsort(-scores, kind="stable")[:count]
     return order[scores[order] > 0.0]

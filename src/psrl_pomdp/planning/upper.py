@@ -63,6 +63,7 @@ class ControllerSearch:
     """The best controller so far, and ways to find a better one."""
 
     most_nodes = 4000  # of a controller with layers on top
+    most_splits = 300  # edges that are changed at a time
     most_factored = 20_000  # pairs of a chain that is factorised
 
     def __init__(self, dynamics: Dynamics, expired: Callable[[], bool] = never) -> None:
@@ -387,7 +388,7 @@ class ControllerSearch:
         promise = np.maximum(by_redirecting, by_splitting)
         order = np.argsort(-promise, kind="stable")
         order = order[promise[order] > 1e-12]
-        count = min(len(order), 300)
+        count = min(len(order), self.most_splits)
         while count >= 1:
             chosen = order[:count]
             splits = by_splitting[chosen] > 1.0001 * by_redirecting[chosen] + 1e-14
