@@ -62,8 +62,8 @@ _DISCOUNT, _STEPS = 0.99, 300
 class InformedCertificate:
     """What proves the lower bound: values at the states and at points, and how points make up what follows.
 
-    In what follows from place `uses[k, 1]` under action `uses[k, 0]` and reading `uses[k, 2]`, not normalized,
-    the point `uses[k, 3]`, counted from 0 after the states, has weight `shares[k]`.
+    In what follows from place `uses[k, 1]` under action `uses[k, 0]` and reading `uses[k, 2]`, not
+    normalized, the point `uses[k, 3]`, counted from 0 after the states, has weight `shares[k]`.
     """
 
     bound: float
@@ -168,7 +168,7 @@ class InformedBound:
         self._claim(lowest)
 
     def _find_gains(self, moves: csr_array) -> None:
-        """g with g ≤ θ_a g for all actions, from the best average in plain sight, where it is not constant."""
+        """g with g ≤ θ_a g for all actions, from the best average in plain sight where that differs."""
         d = self.dynamics
         label, inside = end_components(moves, d.n_actions)
         kinds = np.unique(label[np.flatnonzero(inside) % d.n_states])

@@ -27,7 +27,6 @@ from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
 from ..arrays import Array
-from . import grid_steps as steps
 from .chains import Chain
 from .dynamics import Dynamics
 from .gains import end_components, gain_and_bias, longest_ways, optimal
@@ -46,6 +45,7 @@ _BENDS = (1e-2, 1e-5, 1e-8)  # how much a far point has to be worth more than a 
 _GROWTH = 0.4
 _AT_ONCE = 2e6  # interpolation weights that are made into probabilities at a time
 _MOST_NODES = 1500
+_MOST_PAIRS = 60_000  # of a node and a state: more would take long to solve for exactly
 _DEPTH = 200  # readings to look ahead, at most
 _DISCOUNT, _STEPS = 0.98, 200
 
@@ -317,6 +317,8 @@ class StartBracket:
     def _try(self, actions: Index, successors: Index) -> Controller | None:
         """A controller with its gains from every node and state; kept where it is the best."""
         d = self.dynamics
+        if len(actions) * d.n_states > _MOST_PAIRS:
+            return None
         chain = Chain(d, actions, successors).matrix()
         chain.sum_duplicates()
         cost = d.cost[actions].ravel()

@@ -131,7 +131,7 @@ class _Job:
         else:
             sparse = SparseDynamics.of(model, self.limits)
             self.dynamics = sparse
-            first = SparseBracket(sparse, self.limits, self.max_points)
+            first = SparseBracket(sparse, self.limits, self.max_points, self.max_work or np.inf)
             if warm_start is not None:
                 check_warm_start(warm_start, sparse)
                 first.start_from(warm_start.controller)

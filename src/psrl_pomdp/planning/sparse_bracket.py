@@ -33,10 +33,13 @@ _SLOW_FROM, _SLOW = (
 class SparseBracket:
     """Both bounds on one model, and the next step. They hold from the first moment on."""
 
-    def __init__(self, dynamics: SparseDynamics, limits: Limits, most_points: int) -> None:
+    def __init__(
+        self, dynamics: SparseDynamics, limits: Limits, most_points: int, most_work: float = np.inf
+    ) -> None:
         self.dynamics = dynamics
         self.limits = limits
         self.most_points = most_points
+        self.most_work = most_work  # no search for controllers is begun for more
         self.informed = InformedBound(dynamics, limits)
         self.search = SparseControllerSearch(dynamics, limits)
         self.rounds: list[Round] = []
@@ -197,7 +200,8 @@ class SparseBracket:
         assert search.best is not None
         search.tolerance = self._fine(tolerance)
         search.enough = self.lower + tolerance
-        limit = search.work + max(_LEAST_WORK, _SHARE * self.work)
+        budget = min(max(_LEAST_WORK, _SHARE * self.work), self.most_work - self.work)
+        limit = search.work + budget
         self._way = self._way % len(self._ways) + 1
         way = self._ways[self._way - 1]
         if way == "split":
