@@ -22,8 +22,8 @@ _BELIEFS = 600  # that controllers are improved at
 _FRUITLESS = 10  # rounds of value iteration at them without a better controller
 _SHARE, _LEAST_WORK = 0.5, 1.5e9  # of all work so far that a search for controllers may take; at least
 _IN_TURN = 4  # every so many rounds the side that has been gaining less has its turn
-_DEEPEST = 64  # layers
-_GIVEN_UP = 12  # rounds in a row that bring nothing at all, on both sides
+_DEEPEST = 256  # layers
+_GIVEN_UP = 20  # rounds in a row that bring nothing at all, on both sides
 _SLOW_FROM, _SLOW = (
     4e9,
     0.85,
@@ -208,7 +208,9 @@ class SparseBracket:
             met = search.met(search.best, self._rng.random(min(_BELIEFS, search.most_nodes)))
             search.polish(search.best, met, limit - search.work)
         elif way == "cycle":
-            improve_by_cycles(search, self._beliefs(), self.certificate.vectors, self._depth, limit)
+            beliefs = self._beliefs()
+            every = 1 + len(beliefs) * self._depth // search.most_nodes
+            improve_by_cycles(search, beliefs[::every], self.certificate.vectors, self._depth, limit)
             self._depth = min(2 * self._depth, _DEEPEST)
         elif way == "iterate":
             search.improve_by_points(self._beliefs(), _FRUITLESS, limit)
