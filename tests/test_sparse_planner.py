@@ -6,6 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from psrl_pomdp import (
     ParseError,
     Plan,
     Setting,
+    StartDependentError,
     plan,
     problem,
     verify,
@@ -28,7 +30,8 @@ from psrl_pomdp.arrays import Array
 from psrl_pomdp.files.archives import Room, pack, unpack
 from psrl_pomdp.planning import Round, planner
 from psrl_pomdp.planning.dynamics import Dynamics
-from psrl_pomdp.planning.informed import InformedBound, InformedCertificate
+from psrl_pomdp.planning.informed import InformedCertificate
+from psrl_pomdp.planning.informed_bound import InformedBound
 from psrl_pomdp.planning.limits import LimitReached, Limits, unlimited
 from psrl_pomdp.planning.rooms import Absorbing, rooms
 from psrl_pomdp.planning.sparse_bracket import SparseBracket
@@ -242,6 +245,30 @@ def test_parts_with_different_averages_are_bounded_from_the_start(sparse_only: N
     assert low <= 0.5 <= high
 
 
+def test_a_controller_is_valued_by_what_the_start_reaches(sparse_only: None) -> None:
+    """A good part and a bad one, and a choice at the start: from elsewhere nothing better than .9 is sure."""
+    transition = np.zeros((2, 3, 3))
+    transition[0, 0, 1] = transition[1, 0, 2] = 1.0
+    transition[:, 1, 1] = transition[:, 2, 2] = 1.0
+    cost = np.array([[0.5, 0.1, 0.9], [0.5, 0.1, 0.9]])
+    model = POMDP(Setting(np.full((3, 2), 0.5), cost, [1.0, 0.0, 0.0], first_observation=None), transition)
+    found = plan(model, tolerance=1e-6)
+    assert found.status == "closed"
+    assert found.lower_cost == pytest.approx(0.1, abs=1e-6)
+    assert found.upper_cost == pytest.approx(0.1, abs=1e-6)
+    assert found.depends_on_start
+    low, high = verify(found, model)
+    assert low <= 0.1 <= high
+    run = found.follow([1.0, 0.0, 0.0])
+    assert run.action == 0
+    with pytest.raises(StartDependentError):
+        found.action([1.0, 0.0, 0.0])
+    assert found.controller.gains is not None
+    cheaper = replace(found.controller, gains=found.controller.gains - 1e-3)
+    with pytest.raises(CertificateError):
+        verify(replace(found, controller=cheaper, upper_cost=found.lower_cost), model)
+
+
 def test_absorbing_states_are_one_room() -> None:
     model = search_for_a_door(3)
     transition = model.transition.copy()
@@ -271,7 +298,8 @@ def test_tampered_sparse_plans_prove_less_or_are_refused(sparse_plan: tuple[Plan
     found, model = sparse_plan
     informed = found.grid
     assert isinstance(informed, InformedCertificate)
-    assert len(informed.shares) and informed.points.shape[0]
+    assert len(informed.shares)
+    assert informed.points.shape[0]
     raised = informed.values.copy()
     raised[-1] += 0.01
     moved = informed.points.copy()
@@ -389,7 +417,8 @@ def test_no_memory_at_all_leaves_what_needs_none() -> None:
 def test_limits_count_what_is_held() -> None:
     limits = Limits(None, 100.0)
     limits.hold(60.0)
-    assert limits.fits(40.0) and not limits.fits(41.0)
+    assert limits.fits(40.0)
+    assert not limits.fits(41.0)
     with pytest.raises(LimitReached, match="memory limit"):
         limits.need(41.0)
     limits.hold(-60.0)
@@ -434,8 +463,8 @@ def test_the_sparse_bounds_are_a_start_for_the_dense_ones(monkeypatch: pytest.Mo
     assert found.status == "closed"
     assert verify(found, model) == pytest.approx((found.lower, found.upper), abs=1e-9)
     bounds = [(r.lower, r.upper) for r in found.rounds]
-    assert all(one[0] <= other[0] + 1e-12 for one, other in zip(bounds, bounds[1:], strict=False))
-    assert all(one[1] >= other[1] - 1e-12 for one, other in zip(bounds, bounds[1:], strict=False))
+    assert all(one[0] <= other[0] + 1e-12 for one, other in pairwise(bounds))
+    assert all(one[1] >= other[1] - 1e-12 for one, other in pairwise(bounds))
 
 
 def test_steps_that_memory_does_not_suffice_for_are_left_out(

@@ -168,7 +168,6 @@ class StartBracket:
     def _moves(self) -> tuple[csr_array, float]:
         """P_a between points for one action after another, [A·n, n], and how inexact the beliefs are."""
         grid, n = self.grid, self.grid.n
-        shape = grid.weights[:n].shape
         at_once = max(1, int(_AT_ONCE / grid.weights[0].size))
         parts, residual = [], 0.0
         for k in range(0, n, at_once):

@@ -50,11 +50,11 @@ def plan(
     """Bounds on the optimal long-run average cost of `model`, and a policy that attains the upper one.
 
     Stops when the scaled gap is within `tolerance`, or at `time_limit` seconds, at `max_points` grid points,
-    at `max_work` counted operations, at `memory_limit` bytes (4 GB unless you say otherwise), or at Ctrl-C; the
-    bounds hold whichever it was, and `status` says which. Without a time limit the same call gives the same
-    plan, to the last bit on one platform. Memory is what planning needs beside the model, counted by the
-    sizes of its arrays; where the usual ones would be too large, sparse ones take their place. The clock
-    starts at once; what is compiled, once for an installation, is not counted.
+    at `max_work` counted operations, at `memory_limit` bytes (4 GB unless you say otherwise), or at Ctrl-C;
+    the bounds hold whichever it was, and `status` says which. Without a time limit the same call gives the
+    same plan, to the last bit on one platform. The clock starts with the call; compiling, which happens once
+    for an installation, is not counted. Memory is what the arrays of planning take beside the model, by
+    their sizes; where the usual ones would be too large, sparse ones take their place.
     `progress` is called after every round. `warm_start`, an earlier plan for a nearby kernel of the same
     setting, saves most of the work where it is near; where it turns out not to be, planning starts afresh.
 
@@ -188,7 +188,7 @@ class _Job:
         return None
 
     def best(self) -> tuple[LowerCertificate | InformedCertificate, Controller]:
-        """The certificates that prove most; from any start rather than from one, where they prove the same."""
+        """The certificates that prove most; from any start rather than from one, where that is as good."""
         first = self.attempts[0]
         grid, controller = first.certificate, first.controller
         if grid is None:

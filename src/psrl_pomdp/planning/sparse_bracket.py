@@ -9,7 +9,8 @@ import numpy as np
 
 from ..arrays import Array
 from .cycles import improve_by_cycles
-from .informed import InformedBound, InformedCertificate
+from .informed import InformedCertificate
+from .informed_bound import InformedBound
 from .limits import LimitReached, Limits
 from .loop import Round
 from .lower import SLACK
