@@ -368,7 +368,7 @@ def hard_classes(files: Path | None) -> list[tuple[str, POMDP, float]]:
 
 def hard_section(seconds: float, solvers: dict[str, Solver], only: str, files: Path | None) -> None:
     """One line a class: the gap of each solver, its interval, and the target of the class."""
-    by_processor(*(importlib.import_module(f"psrl_pomdp.planning.{name}") for name in ("planner", "loop")))
+    by_processor(*(importlib.import_module(f"psrl_pomdp.planning.{name}") for name in ("limits", "loop")))
     print(f"gaps and intervals after {seconds:.0f} s of processor time, beside what a minute should reach")
     print(f"{'':<28} {'target':>7} " + "   ".join(f"{who:>31}" for who in solvers))
     for name, model, target in hard_classes(files):

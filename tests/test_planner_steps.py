@@ -278,7 +278,7 @@ def test_points_that_look_cheap_are_looked_at_again() -> None:
             worst, worst + 1, arrays.h, arrays.reach, arrays.tau, arrays.basis, arrays.weights, arrays.cost
         )
         arrays.solve(1e-10)
-        arrays._reweigh(arrays.h, 1.0, np.arange(arrays.n) != worst, TO_THE_END)  # away from it
+        arrays.reweigh(arrays.h, 1.0, np.arange(arrays.n) != worst, TO_THE_END)  # away from it
         arrays.overlooked = np.array(overlooked, np.int64)
         arrays.tighten(1e-10, 1e-4)
         found.append(arrays.solve(1e-10))

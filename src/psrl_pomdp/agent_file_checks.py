@@ -21,8 +21,7 @@ from .errors import PSRLError
 from .files.contents import LARGEST_TIME, Contents
 from .model import POMDP, Setting
 from .planning import Plan
-from .planning.dynamics import Dynamics
-from .planning.verification import check_certificate, check_words
+from .planning.verification import check_certificate, check_words, dynamics_for
 from .posterior import FinitePrior
 from .records import REASONS, EpisodeRecord
 
@@ -208,7 +207,7 @@ def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool)
     """A plan for this model; one of somebody else's planner may be for another of the same shape."""
     if not own_planner and found.fingerprint != model.fingerprint:
         raise contents.refuse("plans: one is for another kernel than it is kept for")
-    dynamics = Dynamics.of(model)
+    dynamics = dynamics_for(found.grid, model)
     try:
         check_words(found, model, dynamics)
         check_certificate(found, dynamics)
@@ -220,7 +219,7 @@ def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> 
     """The newest plan, from which the next one may begin: the same states can be reached, or any of a set."""
     if not has_sizes(found, model.setting) or found.actions != model.setting.actions:
         raise contents.refuse("plans: the newest is for another setting")
-    if not finite and found.states != Dynamics.of(model).states:
+    if not finite and found.states != dynamics_for(found.grid, model).states:
         raise contents.refuse("plans: the newest is for a kernel that the prior rules out")
 
 

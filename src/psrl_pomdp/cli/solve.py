@@ -44,7 +44,7 @@ _STATUS = {
     "coarse": "coarse: the gap is as asked for, but more than a fifth of what is at stake",
     "time limit": "stopped at the time limit; more time may close the gap",
     "work limit": "stopped at the work limit; more work may close the gap",
-    "memory limit": "stopped with the grid full; more points may close the gap (--max-points)",
+    "memory limit": "stopped for want of memory; more may close the gap (--memory-limit, --max-points)",
     "interrupted": "interrupted; these bounds hold all the same",
     "stalled": "stalled: neither bound can be moved any more; `psrl-pomdp show` may say why",
 }
@@ -109,6 +109,13 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
 @click.option("--atol", type=float, callback=_above_zero, help="And a gap in the model's own units.")
 @click.option("--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after so long.")
 @click.option(
+    "--memory-limit",
+    type=float,
+    callback=_above_zero,
+    metavar="GB",
+    help="What planning may take beside the model; left out, 4.",
+)
+@click.option(
     "--max-points",
     type=click.IntRange(min=1),
     metavar="N",
@@ -127,6 +134,7 @@ def command(
     rtol: float | None,
     atol: float | None,
     time_limit: float | None,
+    memory_limit: float | None,
     max_points: int | None,
     as_json: bool,
     save: Path | None,
@@ -158,8 +166,12 @@ def command(
     if save is not None and save.exists() and Path(model).exists() and save.samefile(model):
         raise click.UsageError(f"--save {save} would replace the model")
     found = find_model(model, parameters, normalize)
-    limits: dict[str, Any] = {} if max_points is None else {"max_points": max_points}
-    result = _solve(found, tolerance=tolerance, rtol=rtol, atol=atol, time_limit=time_limit, **limits)
+    limits: dict[str, Any] = {"rtol": rtol, "atol": atol, "time_limit": time_limit}
+    if memory_limit is not None:
+        limits["memory_limit"] = 1e9 * memory_limit
+    if max_points is not None:
+        limits["max_points"] = max_points
+    result = _solve(found, tolerance, **limits)
     try:
         _write(result, found, save, figure)
     finally:  # a full disk is no reason to lose what was found
@@ -172,7 +184,7 @@ def command(
         click.get_current_context().exit(GAP_LEFT_OPEN)
 
 
-def _solve(model: POMDP, **limits: Any) -> Plan:
+def _solve(model: POMDP, tolerance: float, **limits: Any) -> Plan:
     from ..planning import plan
     from ..problems import problem
 
@@ -181,7 +193,7 @@ def _solve(model: POMDP, **limits: Any) -> Plan:
             plan(problem("no-sensor"), tolerance=1.0)  # compiles, so that the line can say what takes long
             line.compiled = True
             with _interrupts_between_rounds(line):
-                return plan(model, progress=line, **limits)
+                return plan(model, tolerance, progress=line, **limits)
     except SystemError as error:  # how numba passes on a Ctrl-C inside of compiled code
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -294,7 +306,7 @@ def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
         "tolerance": tolerance,
         "depends_on_start": plan.depends_on_start,
         "span": None if plan.depends_on_start else list(plan.span),
-        "points": len(plan.grid.points),
+        "points": len(plan.grid),
         "nodes": len(plan.controller),
         "seconds": plan.rounds[-1].seconds if plan.rounds else 0.0,
         "states": [setting.states[s] for s in plan.states],

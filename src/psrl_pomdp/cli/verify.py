@@ -74,6 +74,6 @@ def check(plan: Plan, model: POMDP) -> dict[str, Any]:
         "upper": upper,
         "gap": (upper - lower) / (units.high - units.low),
         "claimed": [plan.lower, plan.upper],
-        "points": len(plan.grid.points),
+        "points": len(plan.grid),
         "nodes": len(plan.controller),
     }

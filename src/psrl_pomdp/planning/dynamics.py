@@ -10,6 +10,7 @@ which they would spoil a bound that has to hold everywhere.
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -33,8 +34,59 @@ class Factors(NamedTuple):
     comes: npt.NDArray[np.bool_]  # [A, O]: whether some state can give the reading
 
 
+class BeliefDynamics(ABC):
+    """What M in one array (`Dynamics`) and M kept sparse (`sparse_dynamics`) have in common."""
+
+    cost: Array  # [A, S], in [0, 1]
+    starts: Array  # [K, S]: the beliefs before the first action, one for each first reading
+    start_weights: Array  # [K]: their probabilities
+    states: tuple[int, ...]  # the states kept, by their number in the model
+
+    @property
+    @abstractmethod
+    def n_observations(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def leak(self) -> float:
+        """What the rows of Σ_o M[a, o] are off one, at most."""
+
+    @property
+    @abstractmethod
+    def factors(self) -> Factors: ...
+
+    @abstractmethod
+    def move(self, action: int, reading: int) -> csr_array:
+        """M[a, o]."""
+
+    @property
+    def n_actions(self) -> int:
+        return int(self.cost.shape[0])
+
+    @property
+    def n_states(self) -> int:
+        return int(self.cost.shape[1])
+
+    @property
+    def start(self) -> Array:
+        """The distribution of the first state, whatever is read first."""
+        return np.asarray(self.start_weights @ self.starts)
+
+    def rounding(self, values: Array) -> float:
+        """Twice what rounding may do to a certificate with these relative values.
+
+        A residual adds up S·O products of a probability and a value; the factors of M are themselves sums
+        over readings; what the rows of M are off one, and what the repair of interpolation weights leaves, is
+        multiplied by the values too. Twice, so that whoever adds up in another order, and pays half, still
+        has a proof.
+        """
+        size = float(np.abs(values - values.flat[0]).max())
+        terms = self.n_states * self.n_observations + self.n_states + 3 * self.n_observations + 10
+        return 1e-12 + 2 * size * (self.leak + terms * sys.float_info.epsilon + 1e-15 * self.n_states)
+
+
 @dataclass(frozen=True)
-class Dynamics:
+class Dynamics(BeliefDynamics):
     """M, the costs, and the beliefs from which the first action is chosen."""
 
     joint: Array  # [A, O, S, S']: M
@@ -54,21 +106,15 @@ class Dynamics:
         joint = np.einsum("ast,ato->aost", transition, sensor)
         # Rows of a model may be off one by 1e-13, which large relative values would multiply.
         joint /= joint.sum(axis=(1, 3))[:, None, :, None]
-        starts, weights = _starts(model, states)
+        starts, weights = first_beliefs(model, states)
         return cls(np.ascontiguousarray(joint), setting.cost[:, states].copy(), starts, weights, kept)
 
-    def rounding(self, values: Array) -> float:
-        """Twice what rounding may do to a certificate with these relative values.
+    @cached_property
+    def leak(self) -> float:
+        return float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max())
 
-        A residual adds up S·O products of a probability and a value; the factors of M are themselves sums
-        over readings; what the rows of M are off one, and what the repair of interpolation weights leaves, is
-        multiplied by the values too. Twice, so that whoever adds up in another order, and pays half, still
-        has a proof.
-        """
-        size = float(np.abs(values - values.flat[0]).max())
-        leak = float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max())
-        terms = self.n_states * self.n_observations + self.n_states + 3 * self.n_observations + 10
-        return 1e-12 + 2 * size * (leak + terms * sys.float_info.epsilon + 1e-15 * self.n_states)
+    def move(self, action: int, reading: int) -> csr_array:
+        return csr_array(self.joint[action, reading])
 
     @cached_property
     def factors(self) -> Factors:
@@ -87,24 +133,11 @@ class Dynamics:
         )
 
     @property
-    def n_actions(self) -> int:
-        return int(self.joint.shape[0])
-
-    @property
     def n_observations(self) -> int:
         return int(self.joint.shape[1])
 
-    @property
-    def n_states(self) -> int:
-        return int(self.joint.shape[2])
 
-    @property
-    def start(self) -> Array:
-        """The distribution of the first state, whatever is read first."""
-        return np.asarray(self.start_weights @ self.starts)
-
-
-def _starts(model: POMDP, states: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> tuple[Array, Array]:
+def first_beliefs(model: POMDP, states: npt.NDArray[np.int64]) -> tuple[Array, Array]:
     """The paper's h_1(·; θ) for every first reading that can come, and how likely each is."""
     initial = model.setting.initial[states]
     first = model.setting.first_observation

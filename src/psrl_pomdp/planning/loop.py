@@ -17,7 +17,18 @@ from scipy.spatial import cKDTree
 from ..arrays import Array
 from .accuracy import Accuracy
 from .dynamics import Dynamics
-from .lower import _NEAR, CALL, SNAP, Candidates, Grid, Index, LowerCertificate, distinct_beliefs, snapped
+from .lower import (
+    _NEAR,
+    CALL,
+    SNAP,
+    Candidates,
+    Grid,
+    Index,
+    LowerCertificate,
+    distinct_beliefs,
+    never,
+    snapped,
+)
 from .upper import MATRIX, Controller, ControllerSearch
 
 if TYPE_CHECKING:
@@ -59,10 +70,11 @@ class Round:
 class Bracket:
     """Both bounds on one model, and the next step."""
 
-    def __init__(self, dynamics: Dynamics, most_points: int) -> None:
+    def __init__(self, dynamics: Dynamics, most_points: int, expired: Callable[[], bool] = never) -> None:
         self.dynamics = dynamics
-        self.grid = Grid(dynamics, most_points)
-        self.search = ControllerSearch(dynamics)
+        self.known = 0.0  # a lower bound that was proved otherwise
+        self.grid = Grid(dynamics, most_points, expired)
+        self.search = ControllerSearch(dynamics, expired)
         self.blind = min(1.0, self.search.bound)  # of the best constant action: no other was tried so far
         self.rounds: list[Round] = []
         self._begun = time.perf_counter()
@@ -87,8 +99,16 @@ class Bracket:
             self.search.vectors = self.search.best.vectors
 
     @property
+    def certificate(self) -> LowerCertificate | None:
+        return self.grid.best_certificate
+
+    @property
+    def controller(self) -> Controller | None:
+        return self.search.best
+
+    @property
     def lower(self) -> float:
-        return max(0.0, self.grid.bound)
+        return max(self.known, self.grid.bound)
 
     @property
     def upper(self) -> float:

@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from ..arrays import Array
 from . import grid_steps as steps
-from .dynamics import Dynamics
+from .dynamics import BeliefDynamics, Dynamics
 from .interpolation import BY_THE_WAY, FACE, TO_THE_END
+from .limits import LimitReached
 from .relative_values import by_factors, by_krylov, densely
 
 Index = npt.NDArray[np.int64]
@@ -37,6 +39,7 @@ _SHARPER = 0.1  # coordinates of next beliefs that are left to the vertices, as 
 _NEAR = 1e-8  # points nearer than this to one another are the same
 _BEND = 1e-8  # how much a far point has to be worth more than a near one
 _LARGEST = 1e7  # relative values beyond this are those of a policy with several recurrent classes
+_NOT_LITTLE = 400_000  # entries of M from which no step on them is taken when time is up
 _PIECE = 1e8  # numbers that are priced at a time, without asking whether time is up
 _RESTART = 1e-9  # keeps Howard's equations solvable where a policy has several recurrent classes
 
@@ -56,6 +59,32 @@ class LowerCertificate:
     weights: Array  # [n, A, O, S]
     parents: Index  # [n, 3]: the point, action and reading that led to each point, or -1
     gains: Array | None = None  # [n]: g, where what is proved depends on the start (`multichain`)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def at(self, belief: Array) -> float:
+        """What is proved for runs from this belief."""
+        return self.bound if self.gains is None else _interpolated(self.points, self.gains, belief)
+
+    @property
+    def span(self) -> float:
+        """Of the function that proves the bound."""
+        return float(np.ptp(self.values))
+
+    def rounding(self, dynamics: BeliefDynamics) -> float:
+        """What the bound pays for rounding."""
+        return dynamics.rounding(self.values)
+
+
+def _interpolated(points: Array, gains: Array, belief: Array) -> float:
+    """The most that a convex combination of points proves at a belief, paid down for rounding."""
+    result = linprog(-gains, A_eq=points.T, b_eq=belief, bounds=(0.0, None), method="highs")
+    if result.x is None:  # numbers that no solver copes with: the vertices make up every belief
+        return float(gains[: len(belief)] @ belief)
+    weights = np.maximum(result.x, 0.0)
+    off = float(np.abs(weights @ points - belief).sum())
+    return float(weights @ gains) - off * (1.0 + float(np.abs(gains).max()))
 
 
 @dataclass(frozen=True)
@@ -93,14 +122,14 @@ class Candidates:
 class Grid:
     """Points, values and interpolations; grows by refinement."""
 
-    def __init__(self, dynamics: Dynamics, most_points: int) -> None:
+    def __init__(self, dynamics: Dynamics, most_points: int, expired: Callable[[], bool] = never) -> None:
         self.dynamics = dynamics
         self.most_points = max(most_points, dynamics.n_states)
         self.n = 0
         self.work = 0.0
         self.snap = SNAP  # smaller coordinates of a new point become zero, at least
         self.overlooked = np.empty(0, np.int64)  # points at next beliefs that are made up from others
-        self.expired: Callable[[], bool] = never  # asked between steps: no more time
+        self.expired = expired  # asked between steps: no more time
         self.best_certificate: LowerCertificate | None = None
         self._allocate(min(64 + dynamics.n_states, self.most_points))
         self.h[: dynamics.n_states] = _mdp_values(dynamics)
@@ -214,7 +243,13 @@ class Grid:
         self.mass[first:n] = 0.0
         self.parents[first:n] = parents
         self.n = n
-        steps.geometry(d.joint, d.cost, self.points, first, n, self.reach, self.tau, self.cost)
+        at_once = max(1, int(_PIECE / d.joint.size))
+        for k in range(first, n, at_once):
+            last = min(k + at_once, n)
+            steps.geometry(d.joint, d.cost, self.points, k, last, self.reach, self.tau, self.cost)
+            if self.expired() and d.joint.size > _NOT_LITTLE:
+                self.n = first
+                raise LimitReached("time limit")
         self.work += len(beliefs) * d.joint.size
         return first
 
@@ -358,12 +393,12 @@ class Grid:
             effort = TO_THE_END if everywhere else BY_THE_WAY
             chosen = everywhere | (self.mass[: self.n] > 1e-14)
             chosen[self.overlooked] = True
-            raised = self._reweigh(self.h, gap, chosen, effort)
+            raised = self.reweigh(self.h, gap, chosen, effort)
         self.certify()
         if everywhere:
             self._break_ties(gap)
 
-    def _reweigh(self, h: Array, gap: float, chosen: npt.NDArray[np.bool_], effort: float) -> float:
+    def reweigh(self, h: Array, gap: float, chosen: npt.NDArray[np.bool_], effort: float) -> float:
         """Interpolate anew at the chosen points while there is time; the most that a value rose by."""
         points = np.flatnonzero(chosen)
         at_once = self._at_once
@@ -390,7 +425,7 @@ class Grid:
         """
         bent = self.h.copy()
         bent[: self.n] -= _BEND * (self.points[:, : self.n] ** 2).sum(axis=0)
-        self._reweigh(bent, gap, np.ones(self.n, np.bool_), TO_THE_END)
+        self.reweigh(bent, gap, np.ones(self.n, np.bool_), TO_THE_END)
         self._bellman()
         self.settle()
 

@@ -20,20 +20,21 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
 from ..arrays import Array
-from . import grid_steps as steps
 from .chains import Chain
 from .dynamics import Dynamics
 from .gains import end_components, gain_and_bias, longest_ways, optimal
 from .interpolation import TO_THE_END
+from .limits import LimitReached
 from .loop import Bracket, Round
 from .lower import _NEAR, CALL, Grid, LowerCertificate, never
-from .rooms import Room, closed_classes
+from .rooms import rooms
 from .supports import supports
 from .upper import Controller, ControllerSearch, Index
 
@@ -42,7 +43,9 @@ _STEEP = tuple(10.0**k for k in range(9))  # multiples of g to try adding to h
 _PREFERENCE = 100.0  # of gains over relative values, in choosing interpolations
 _BENDS = (1e-2, 1e-5, 1e-8)  # how much a far point has to be worth more than a near one
 _GROWTH = 0.4
+_AT_ONCE = 2e6  # interpolation weights that are made into probabilities at a time
 _MOST_NODES = 1500
+_MOST_PAIRS = 60_000  # of a node and a state: more would take long to solve for exactly
 _DEPTH = 200  # readings to look ahead, at most
 _DISCOUNT, _STEPS = 0.98, 200
 
@@ -56,20 +59,26 @@ def margin(dynamics: Dynamics, gains: Array, residual: float) -> float:
 class StartBracket:
     """Both bounds on the average from the model's start, and the next step."""
 
-    def __init__(self, dynamics: Dynamics, most_points: int, known: Bracket | None = None) -> None:
+    def __init__(
+        self,
+        dynamics: Dynamics,
+        most_points: int,
+        known: Bracket | None = None,
+        expired: Callable[[], bool] = never,
+    ) -> None:
         self.dynamics = dynamics
         self.known = known  # bounds from any start, which hold from this one too
         self.rounds: list[Round] = []
         self._begun = time.perf_counter()
-        self.grid = Grid(dynamics, max(most_points, dynamics.n_states + len(dynamics.starts)))
-        self.search = ControllerSearch(dynamics)
+        self.expired = expired
+        self.grid = Grid(dynamics, max(most_points, dynamics.n_states + len(dynamics.starts)), expired)
+        self.search = ControllerSearch(dynamics, expired)
         self.certificate: LowerCertificate | None = None
         self.controller: Controller | None = None
-        self.expired: Callable[[], bool] = never
         self._spent = 0.0
         self._objective(np.zeros(self.grid.n), 1.0)
         self._add(dynamics.starts, np.full((len(dynamics.starts), 3), -1))
-        self._rooms = [Room.of(dynamics, states, most_points // 4) for states in closed_classes(dynamics)]
+        self._rooms = rooms(dynamics, most_points // 4, expired)
         for a in range(dynamics.n_actions):
             self._try(np.array([a]), np.zeros((1, dynamics.n_observations), np.int64))
         own = self.controller
@@ -97,23 +106,15 @@ class StartBracket:
 
     @property
     def work(self) -> float:
-        rooms = sum(room.bracket.work for room in self._rooms)
-        return self.grid.work + self.search.work + self._spent + rooms
+        inside = sum(room.work for room in self._rooms)
+        return self.grid.work + self.search.work + self._spent + inside
 
     def round(self, tolerance: float, thorough: bool = False) -> None:
-        """Solve and interpolate anew in turns; then controllers. There is nothing more `thorough`."""
-        for room in self._rooms:
-            room.close(max(0.25 * tolerance, 0.1 * self.gap), self.expired)
-            self._add(*room.points())
-        for bend in _BENDS:
-            self._solve()
-            if self.gap <= tolerance or self.expired():
-                break
-            self._objective(self.bias + _PREFERENCE * self.gain, bend)
-            self._reweigh()
-        self._solve()
-        if self.gap > tolerance:
-            self._controllers()
+        """Solve and interpolate anew in turns; then controllers. There is nothing more `thorough`.
+
+        Where time is up in between, the bounds stay what they were."""
+        with suppress(LimitReached):
+            self._round(tolerance)
         self.rounds.append(
             Round(
                 self.lower,
@@ -124,6 +125,20 @@ class StartBracket:
                 time.perf_counter() - self._begun,
             )
         )
+
+    def _round(self, tolerance: float) -> None:
+        for room in self._rooms:
+            room.close(max(0.25 * tolerance, 0.1 * self.gap))
+            self._add(*room.points())
+        for bend in _BENDS:
+            self._solve()
+            if self.gap <= tolerance or self.expired():
+                break
+            self._objective(self.bias + _PREFERENCE * self.gain, bend)
+            self._reweigh()
+        self._solve()
+        if self.gap > tolerance:
+            self._controllers()
 
     def improve_upper(self, tolerance: float) -> bool:
         """Controllers without new points: every round has tried all that there are."""
@@ -138,11 +153,7 @@ class StartBracket:
 
     def _reweigh(self) -> None:
         grid = self.grid
-        _, spent = steps.reweigh(
-            grid.points, grid.h, grid.n, grid.reach, grid.tau, grid.basis, grid.weights,
-            grid.q, grid.best, np.inf, np.ones(grid.n, np.bool_), TO_THE_END, grid.face,
-        )  # fmt: skip
-        self._spent += spent + CALL
+        grid.reweigh(grid.h, np.inf, np.ones(grid.n, np.bool_), TO_THE_END)
 
     def _solve(self) -> None:
         """Gains and biases for the present interpolations, and what they prove."""
@@ -159,17 +170,30 @@ class StartBracket:
     def _moves(self) -> tuple[csr_array, float]:
         """P_a between points for one action after another, [A·n, n], and how inexact the beliefs are."""
         grid, n = self.grid, self.grid.n
-        shape = grid.weights[:n].shape
-        kept, rest = np.empty(shape), np.empty(shape)
-        residual = supports(grid.points, n, grid.reach, grid.tau, grid.basis, grid.weights, kept, rest)
-        chance = grid.reach[:n] / grid.reach[:n].sum(axis=2, keepdims=True)
+        at_once = max(1, int(_AT_ONCE / grid.weights[0].size))
+        parts, residual = [], 0.0
+        for k in range(0, n, at_once):
+            if self.expired():
+                raise LimitReached("time limit")
+            part, inexact = self._moves_of(slice(k, min(k + at_once, n)))
+            parts.append(part)
+            residual = max(residual, inexact)
+        rows, columns, chances = (np.concatenate(each) for each in zip(*parts, strict=True))
+        self._spent += 10.0 * grid.weights[:n].size
+        return csr_array((chances, (rows, columns)), shape=(self.dynamics.n_actions * n, n)), residual
+
+    def _moves_of(self, some: slice) -> tuple[tuple[Index, Index, Array], float]:
+        """The entries of the rows of these points: row, column, probability; and how inexact they are."""
+        grid = self.grid
+        reach, basis, weights = grid.reach[some], grid.basis[some], grid.weights[some]
+        kept, rest = np.empty(weights.shape), np.empty(weights.shape)
+        residual = supports(grid.points, len(reach), reach, grid.tau[some], basis, weights, kept, rest)
+        chance = reach / reach.sum(axis=2, keepdims=True)
         weight = chance[..., None] * np.concatenate([kept, rest], axis=-1)
-        vertices = np.broadcast_to(np.arange(shape[-1]), shape)
-        column = np.concatenate([grid.basis[:n], vertices], axis=-1)
         i, a, o, k = np.nonzero(weight)
-        moves = csr_array((weight[i, a, o, k], (a * n + i, column[i, a, o, k])), shape=(shape[1] * n, n))
-        self._spent += 5.0 * weight.size
-        return moves, float(residual)
+        n_states = weights.shape[-1]
+        column = np.where(k < n_states, basis[i, a, o, np.minimum(k, n_states - 1)], k - n_states)
+        return (a * grid.n + i + some.start, column, weight[i, a, o, k]), float(residual)
 
     def _proved(self, residual: float) -> LowerCertificate | None:
         """The certificate that the present gains and biases make, with its inequalities satisfied."""
@@ -241,10 +265,9 @@ class StartBracket:
             return
         actions, successors = self.controller.actions, self.controller.successors
         for room in self._rooms:
-            best = room.bracket.search.best
-            assert best is not None
-            successors = np.concatenate([successors, best.successors + len(actions)])
-            actions = np.concatenate([actions, best.actions])
+            inside, onward = room.nodes()
+            successors = np.concatenate([successors, onward + len(actions)])
+            actions = np.concatenate([actions, inside])
         library = self._try(actions, successors)
         if library is None:
             return
@@ -295,6 +318,8 @@ class StartBracket:
     def _try(self, actions: Index, successors: Index) -> Controller | None:
         """A controller with its gains from every node and state; kept where it is the best."""
         d = self.dynamics
+        if len(actions) * d.n_states > _MOST_PAIRS:
+            return None
         chain = Chain(d, actions, successors).matrix()
         chain.sum_duplicates()
         cost = d.cost[actions].ravel()
@@ -356,6 +381,8 @@ class StartBracket:
         distance, _ = cKDTree(grid.beliefs).query(beliefs)
         new = np.flatnonzero(distance > _NEAR)
         _, first = np.unique(beliefs[new].round(9), axis=0, return_index=True)
+        if self.expired() and len(new):
+            raise LimitReached("time limit")
         new = new[np.sort(first)][: grid.most_points - grid.n]
         if len(new):
             grid._append(beliefs[new], grid.interpolated(beliefs[new]) + 1e-3, parents[new])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import singledispatch
 from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from ..arrays import checked_names
 from ..errors import InvalidModelError, ParseError
 from ..files.archives import Room, pack
 from ..files.contents import VERSION, Contents, opened
 from ..model import Kind, Units
+from .informed import InformedCertificate
 from .loop import Round
 from .lower import LowerCertificate
 from .plans import Plan, Status
@@ -68,14 +72,41 @@ def plan_to_bytes(plan: Plan) -> bytes:
             "node_successors": plan.controller.successors,
             "node_vectors": plan.controller.vectors,
             "node_gains": plan.controller.gains,
-            "points": plan.grid.points,
-            "values": plan.grid.values,
-            "basis": plan.grid.basis,
-            "weights": plan.grid.weights,
-            "parents": plan.grid.parents,
-            "gains": plan.grid.gains,
+            **_lower_arrays(plan.grid),
         }
     )
+
+
+@singledispatch
+def _lower_arrays(certificate: object) -> dict[str, npt.NDArray[Any] | None]:
+    """What proves the lower bound, as arrays by name."""
+    raise TypeError(f"a {type(certificate).__name__} has no form in a file")
+
+
+@_lower_arrays.register
+def _(grid: LowerCertificate) -> dict[str, npt.NDArray[Any] | None]:
+    return {
+        "points": grid.points,
+        "values": grid.values,
+        "basis": grid.basis,
+        "weights": grid.weights,
+        "parents": grid.parents,
+        "gains": grid.gains,
+    }
+
+
+@_lower_arrays.register
+def _(informed: InformedCertificate) -> dict[str, npt.NDArray[Any] | None]:
+    points = informed.points
+    return {
+        "values": informed.values,
+        "point_ends": points.indptr[1:].astype(np.int64),
+        "point_states": points.indices.astype(np.int64),
+        "point_coordinates": points.data,
+        "uses": informed.uses,
+        "shares": informed.shares,
+        "gains": informed.gains,
+    }
 
 
 def plan_from_bytes(data: bytes, name: str, room: Room | None = None) -> Plan:
@@ -102,7 +133,7 @@ def _plan(contents: Contents, words: _Words) -> Plan:
         lower_cost=lower,
         upper_cost=upper,
         controller=_controller(contents, words),
-        grid=_grid(contents, words),
+        grid=(_informed if "uses" in contents else _grid)(contents, words),
         rounds=tuple(_round(row) for row in words.rounds),
         states=tuple(words.states),
         n_states=words.n_states,
@@ -143,6 +174,27 @@ def _controller(contents: Contents, words: _Words) -> Controller:
     if "node_gains" in contents:
         gains = contents.floats("node_gains", (nodes, n_states), -_LARGEST, _LARGEST)
     return Controller(actions, successors, vectors, words.bounds[1], words.start, gains)
+
+
+def _informed(contents: Contents, words: _Words) -> InformedCertificate:
+    n_states, n_actions = len(words.states), len(words.actions)
+    states = contents.whole("point_states", (None,), 0, n_states - 1)
+    coordinates = contents.floats("point_coordinates", (len(states),), 0.0, 1.0 + 1e-9)
+    ends = contents.whole("point_ends", (None,), 0, len(states))
+    if (np.diff(ends, prepend=0, append=len(states)) < 0).any() or (ends[-1:] != len(states)).any():
+        raise contents.refuse("point_ends do not ascend to the number of coordinates")
+    if len(states) and not len(ends):
+        raise contents.refuse("point_ends is empty")
+    n = len(ends)
+    uses = contents.whole("uses", (None, 4), 0, _INT - 1)
+    return InformedCertificate(
+        words.bounds[0],
+        contents.floats("values", (n_states + n, n_actions), -_LARGEST, _LARGEST),
+        csr_array((coordinates, states, np.append(0, ends)), shape=(n, n_states)),
+        uses,
+        contents.floats("shares", (len(uses),), 0.0, _LARGEST),
+        contents.floats("gains", (n_states,), -_LARGEST, _LARGEST) if "gains" in contents else None,
+    )
 
 
 def _grid(contents: Contents, words: _Words) -> LowerCertificate:

@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 
 from ..arrays import Array
 from ..errors import InvalidModelError, StartDependentError
@@ -17,6 +16,8 @@ from ..files.atomic import write_atomically
 from ..files.reading import read_bytes
 from ..model import Units
 from .accuracy import at_stake
+from .envelopes import highest
+from .informed import InformedCertificate
 from .loop import Round
 from .lower import LowerCertificate
 from .upper import Controller
@@ -61,7 +62,7 @@ class Plan:
     lower_cost: float
     upper_cost: float
     controller: Controller
-    grid: LowerCertificate
+    grid: LowerCertificate | InformedCertificate
     rounds: tuple[Round, ...]
     states: tuple[int, ...]  # those that the start can reach: the columns of vectors and points
     n_states: int  # of the model
@@ -107,7 +108,7 @@ class Plan:
         kept = self._kept(belief)
         lower, upper = self.lower_cost, self.upper_cost
         if self.grid.gains is not None:
-            lower = max(0.0, _interpolated(self.grid.points, self.grid.gains, kept))
+            lower = max(0.0, self.grid.at(kept))
         if self.controller.gains is not None:
             upper = min(1.0, float((self.controller.gains @ kept).min()))
         low, high = sorted(self.units.from_scaled([min(lower, upper), upper]).tolist())
@@ -158,8 +159,8 @@ class Plan:
         """
         if self.depends_on_start:
             return float("nan"), float("nan")
-        low = float(np.ptp(self.grid.values))
-        high = _highest(self.controller.vectors) - float(self.controller.vectors.min())
+        low = self.grid.span
+        high = highest(self.controller.vectors) - float(self.controller.vectors.min())
         return min(low, high), max(low, high)
 
     def _kept(self, belief: npt.ArrayLike) -> Array:
@@ -197,32 +198,5 @@ class Plan:
         kind = self.units.kind
         return (
             f"Plan({self.status}, {kind} in [{self.lower:.7g}, {self.upper:.7g}], gap {self.gap:.1e}, "
-            f"{len(self.controller)} nodes, {len(self.grid.points)} points)"
+            f"{len(self.controller)} nodes, {len(self.grid)} points)"
         )
-
-
-def _interpolated(points: Array, gains: Array, belief: Array) -> float:
-    """The most that a convex combination of points proves at a belief, paid down for rounding."""
-    result = linprog(-gains, A_eq=points.T, b_eq=belief, bounds=(0.0, None), method="highs")
-    if result.x is None:  # numbers that no solver copes with: the vertices make up every belief
-        return float(gains[: len(belief)] @ belief)
-    weights = np.maximum(result.x, 0.0)
-    off = float(np.abs(weights @ points - belief).sum())
-    return float(weights @ gains) - off * (1.0 + float(np.abs(gains).max()))
-
-
-def _highest(vectors: Array) -> float:
-    """max over beliefs of min_n α_n·b, a linear program."""
-    n, n_states = vectors.shape
-    result = linprog(
-        c=np.append(np.zeros(n_states), -1.0),
-        A_ub=np.column_stack([-vectors, np.ones(n)]),
-        b_ub=np.zeros(n),
-        A_eq=np.append(np.ones(n_states), 0.0)[None],
-        b_eq=[1.0],
-        bounds=[(0.0, 1.0)] * n_states + [(None, None)],
-        method="highs",
-    )
-    if result.fun is None:  # numbers that no solver copes with
-        return float(vectors.max(axis=1).min())
-    return float(-result.fun)

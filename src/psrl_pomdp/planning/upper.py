@@ -27,7 +27,7 @@ import numpy.typing as npt
 from ..arrays import Array
 from . import nodes
 from .chains import Chain, relax, stationary
-from .dynamics import Dynamics
+from .dynamics import BeliefDynamics, Dynamics
 from .lower import CALL, belief_numbers, distinct_beliefs, never
 from .relative_values import by_factors, by_krylov, densely
 
@@ -39,6 +39,8 @@ _AT_ONCE = 500_000  # scores that a backup holds at a time
 _EDGES = 600  # of a controller that are looked at
 _CHAINS = 100  # trajectories side by side
 _REVISITS = 4  # steps of them for each new belief, at most
+_MOST_SWEEPS = 400  # toward the long-run shares of the pairs
+_PIECE = 1e8  # of the work of sweeps, without asking whether time is up
 _SMALL_CHAIN = 900  # pairs for which a dense solve is the quickest
 
 
@@ -60,21 +62,35 @@ class Controller:
 class ControllerSearch:
     """The best controller so far, and ways to find a better one."""
 
-    def __init__(self, dynamics: Dynamics) -> None:
+    most_nodes = 4000  # of a controller with layers on top
+    most_splits = 300  # edges that are changed at a time
+    most_factored = 20_000  # pairs of a chain that is factorised
+
+    def __init__(self, dynamics: Dynamics, expired: Callable[[], bool] = never) -> None:
+        self._begin(dynamics, expired)
+        self._dense = dynamics
+        joint = dynamics.joint
+        self._fallback = joint.sum(axis=2)  # [A, O, S']: after an even belief, for readings not reached
+        self._onward = np.ascontiguousarray(joint.transpose(2, 0, 1, 3)).reshape(dynamics.n_states, -1)
+        self._try_single_actions()
+
+    def _begin(self, dynamics: BeliefDynamics, expired: Callable[[], bool]) -> None:
+        """What every search has, whether M is one array or sparse."""
         self.dynamics = dynamics
         self.work = 0.0
-        self.expired: Callable[[], bool] = never
+        self.expired = expired
         self.tolerance = 1e-10
         self.best: Controller | None = None
-        joint = dynamics.joint
         self._comes = dynamics.factors.comes
-        self._fallback = joint.sum(axis=2)  # [A, O, S']: after an even belief, for readings not reached
         self._last_flows: tuple[Controller, tuple[Array, Array, Index]] | None = None
-        self._onward = np.ascontiguousarray(joint.transpose(2, 0, 1, 3)).reshape(dynamics.n_states, -1)
-        n_observations = dynamics.n_observations
-        for a in range(dynamics.n_actions):
-            constant = np.zeros((1, n_observations), np.int64)
-            self.evaluate(np.array([a]), constant, np.zeros((1, dynamics.n_states)))
+        self._products = dynamics.n_actions * dynamics.n_observations * dynamics.n_states
+
+    def _try_single_actions(self) -> None:
+        """Controllers of one node, for each action."""
+        d = self.dynamics
+        for a in range(d.n_actions):
+            constant = np.zeros((1, d.n_observations), np.int64)
+            self.evaluate(np.array([a]), constant, np.zeros((1, d.n_states)))
         assert self.best is not None
         self.vectors: Array = self.best.vectors
 
@@ -88,7 +104,7 @@ class ControllerSearch:
         """The best action at each belief, the vectors to go on with, and the value."""
         d = self.dynamics
         n, many = len(beliefs), max(1, _AT_ONCE // (len(vectors) * d.n_actions * d.n_observations))
-        self.work += MATRIX * n * d.joint[:, :, 0].size * (d.n_states + len(vectors)) + CALL
+        self.work += MATRIX * n * self._products * (d.n_states + len(vectors)) + CALL
         columns = np.ascontiguousarray(vectors.T)
         parts = [self._backup(beliefs[k : k + many], columns) for k in range(0, n, many)]
         action, successor, value = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -118,7 +134,7 @@ class ControllerSearch:
 
     def vectors_of(self, actions: Index, successors: Index, vectors: Array, gain: float = 0.0) -> Array:
         """α_n = C(·, a_n) − gain + Σ_o M[a_n, o] α_{σ(n, o)}."""
-        chain = Chain(self.dynamics, actions, successors)
+        chain = self.chain(actions, successors)
         self.work += chain.work
         return self.dynamics.cost[actions] - gain + (chain @ vectors).reshape(len(actions), -1)
 
@@ -137,11 +153,15 @@ class ControllerSearch:
 
     # -- evaluation -----------------------------------------------------------------------------
 
+    def chain(self, actions: Index, successors: Index) -> Chain:
+        """The chain over the pairs of a node and a state."""
+        return Chain(self._dense, actions, successors)
+
     def evaluate(self, actions: Index, successors: Index, guess: Array) -> Controller:
         """The controller's relative values and its bound; it becomes `best` where it is."""
         d = self.dynamics
         self.work += CALL
-        chain = Chain(d, actions, successors)
+        chain = self.chain(actions, successors)
         paid = d.cost[actions].ravel()
         h = np.asarray(guess, dtype=np.float64).ravel() - guess.flat[0]  # a constant only costs digits
         low, high = self._sweeps(chain, h, 60)
@@ -187,7 +207,9 @@ class ControllerSearch:
                 return densely(chain.matrix(), paid)
             found, spent = by_krylov(chain, paid, guess, self.tolerance, self.expired, hopeless=self.bound)
             self.work += spent + CALL
-            if found is not None or chain.nnz > 25 * n or n > 20_000:  # factors would be too large
+            if (
+                found is not None or chain.nnz > 25 * n or n > self.most_factored
+            ):  # factors would be too large
                 return found
             matrix = chain.matrix()
             found, spent = by_krylov(
@@ -262,21 +284,28 @@ class ControllerSearch:
             if len(choice) >= count or self.work > limit or self.expired():
                 break
             chosen = np.array([choice[number] for number in numbers.tolist()])
-            after = (present @ self._onward).reshape(_CHAINS, d.n_actions, d.n_observations, -1)[rows, chosen]
+            after = self._after(present, chosen)
             chances = after.sum(axis=2)
             passed = chances.cumsum(axis=1)
             below_one = (1 - 1e-12) * rng.random((_CHAINS, 1))  # whatever rounding does to the product
             reading = (passed <= below_one * passed[:, -1:]).sum(axis=1)
             present = after[rows, reading] / chances[rows, reading, None]
-            self.work += CALL + MATRIX * present.size * d.joint[:, :, 0].size
+            self.work += CALL + MATRIX * present.size * self._products
         beliefs, actions, successors = (np.concatenate(part) for part in zip(*found, strict=True))
         return beliefs, actions, successors
+
+    def _after(self, beliefs: Array, actions: Index) -> Array:
+        """[n, O, S']: what follows each belief under its action, not normalized."""
+        d, rows = self.dynamics, np.arange(len(beliefs))
+        after = (beliefs @ self._onward).reshape(len(beliefs), d.n_actions, d.n_observations, -1)
+        return np.asarray(after[rows, actions])
 
     def met(self, controller: Controller, uniforms: Array) -> Array:
         """Beliefs along a trajectory of the belief policy, each once."""
         d = self.dynamics
-        self.work += CALL + len(uniforms) * (2.0 * controller.vectors.size + d.joint[0].size)
-        beliefs = nodes.trajectory(d.joint, controller.actions, controller.vectors, d.start, uniforms)
+        joint = self._dense.joint
+        self.work += CALL + len(uniforms) * (2.0 * controller.vectors.size + joint[0].size)
+        beliefs = nodes.trajectory(joint, controller.actions, controller.vectors, d.start, uniforms)
         return np.asarray(beliefs[np.sort(distinct_beliefs(beliefs)[0])])
 
     def polish(self, start: Controller, beliefs: Array, budget: float) -> None:
@@ -302,10 +331,16 @@ class ControllerSearch:
         if self._last_flows is not None and self._last_flows[0] is controller:
             return self._last_flows[1]
         d = self.dynamics
-        chain = Chain(d, controller.actions, controller.successors)
+        chain = self.chain(controller.actions, controller.successors)
         mass = np.zeros((len(controller), d.n_states))
         mass[controller.start] = d.start
-        done = stationary(d.factors, chain.actions, chain.successors, mass, 0.9, 1e-9, 400)
+        done, at_once = 0, max(1, int(_PIECE / chain.work))
+        while done < _MOST_SWEEPS and not self.expired():
+            most = min(at_once, _MOST_SWEEPS - done)
+            spent = stationary(d.factors, chain.actions, chain.successors, mass, 0.9, 1e-9, most)
+            done += spent
+            if spent < most:
+                break
         self.work += (done + 1) * chain.work + 3 * CALL
         beliefs, flow, edges = nodes.edge_flows(d.factors, chain.actions, mass)
         top = np.argsort(-flow, kind="stable")[:_EDGES]
@@ -320,7 +355,7 @@ class ControllerSearch:
         value = (beliefs @ vectors.T).min(axis=1)
         limit = self.work + budget
         for _ in range(depth):
-            if self.work > limit or len(actions) > 4000 or self.expired():
+            if self.work > limit or len(actions) > self.most_nodes or self.expired():
                 break
             action, successor, new = self.backup(beliefs, vectors)
             lower = np.flatnonzero(new - controller.bound < value - 1e-9)
@@ -353,7 +388,7 @@ class ControllerSearch:
         promise = np.maximum(by_redirecting, by_splitting)
         order = np.argsort(-promise, kind="stable")
         order = order[promise[order] > 1e-12]
-        count = min(len(order), 300)
+        count = min(len(order), self.most_splits)
         while count >= 1:
             chosen = order[:count]
             splits = by_splitting[chosen] > 1.0001 * by_redirecting[chosen] + 1e-14

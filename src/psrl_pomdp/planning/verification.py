@@ -8,16 +8,21 @@ returned are bounds that it proves; a tampered one proves less, or is refused wh
 from __future__ import annotations
 
 import sys
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array, eye_array, vstack
 
 from ..arrays import Array
 from ..errors import PSRLError
 from ..model import POMDP
-from .dynamics import Dynamics
+from .dynamics import BeliefDynamics, Dynamics
+from .informed import InformedCertificate
+from .lower import LowerCertificate
 from .plans import Plan
+from .sparse_dynamics import SparseDynamics
 from .upper import Controller
 
 DUST = 1e-15  # weights below this are rounding
@@ -36,14 +41,14 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     """
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
-    dynamics = Dynamics.of(model)
+    dynamics = dynamics_for(plan.grid, model)
     check_words(plan, model, dynamics)
     check_certificate(plan, dynamics)
-    lower = max(0.0, proved_lower(plan, dynamics))
+    lower = max(0.0, proved_lower(plan.grid, dynamics))
     upper = min(1.0, proved_upper(plan, dynamics))
     if lower > upper:
         raise CertificateError(f"the certificates contradict each other: {lower!r} > {upper!r}")
-    if plan.lower_cost > lower + 0.5 * dynamics.rounding(plan.grid.values):
+    if plan.lower_cost > lower + 0.5 * plan.grid.rounding(dynamics):
         raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {lower!r}")
     if plan.upper_cost < upper - 0.5 * dynamics.rounding(plan.controller.vectors):
         raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {upper!r}")
@@ -51,7 +56,23 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     return low, high
 
 
-def check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
+@singledispatch
+def dynamics_for(certificate: object, model: POMDP) -> BeliefDynamics:
+    """The model as the certificate of the lower bound is about it: sparse where that is large."""
+    raise CertificateError(f"a {type(certificate).__name__} proves no lower bound")
+
+
+@dynamics_for.register
+def _(certificate: LowerCertificate, model: POMDP) -> BeliefDynamics:
+    return Dynamics.of(model)
+
+
+@dynamics_for.register
+def _(certificate: InformedCertificate, model: POMDP) -> BeliefDynamics:
+    return SparseDynamics.of(model)
+
+
+def check_words(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
     """They prove nothing, but wrong ones would have the policy played wrongly."""
     wanted: dict[str, tuple[object, object]] = {
         "n_states": (plan.n_states, model.n_states),
@@ -65,50 +86,100 @@ def check_words(plan: Plan, model: POMDP, dynamics: Dynamics) -> None:
             raise CertificateError(f"the plan's {name} are not those of the model")
 
 
-def check_certificate(plan: Plan, dynamics: Dynamics) -> None:
+def check_certificate(plan: Plan, dynamics: BeliefDynamics) -> None:
     """Refuses arrays that make no certificate for these dynamics, whatever they may prove."""
     check_arrays(plan, dynamics.n_actions, dynamics.n_observations, dynamics.n_states)
 
 
 def check_arrays(plan: Plan, n_actions: int, n_readings: int, n_states: int) -> None:
     """The same for any model of these sizes, of which `n_states` states can be reached."""
-    n, nodes = plan.grid.values.size, plan.controller.actions.size
-    wanted: dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]] = {
-        "points": (plan.grid.points, (n, n_states)),
-        "values": (plan.grid.values, (n,)),
-        "basis": (plan.grid.basis, (n, n_actions, n_readings, n_states)),
-        "weights": (plan.grid.weights, (n, n_actions, n_readings, n_states)),
+    nodes = plan.controller.actions.size
+    wanted: Wanted = {
         "vectors": (plan.controller.vectors, (nodes, n_states)),
         "successors": (plan.controller.successors, (nodes, n_readings)),
         "actions": (plan.controller.actions, (nodes,)),
-        "parents": (plan.grid.parents, (n, 3)),
     }
-    if plan.grid.gains is not None:
-        wanted["gains"] = plan.grid.gains, (n,)
     if plan.controller.gains is not None:
         wanted["gains of nodes"] = plan.controller.gains, (nodes, n_states)
+    _check_shapes(wanted)
+    _check_numbers("actions", plan.controller.actions, n_actions)
+    _check_numbers("successors", plan.controller.successors, nodes)
+    check_lower_arrays(plan.grid, n_actions, n_readings, n_states)
+
+
+Wanted = dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]]
+
+
+def _check_shapes(wanted: Wanted) -> None:
     for name, (array, shape) in wanted.items():
         if array.shape != shape or array.dtype.kind not in "if":
             raise CertificateError(f"{name} is {array.dtype} of shape {array.shape}, not {shape}")
         if not np.isfinite(array).all():
             raise CertificateError(f"{name} holds a number that is not finite")
-    for name, array, count in (
-        ("actions", plan.controller.actions, n_actions),
-        ("successors", plan.controller.successors, nodes),
-        ("basis", plan.grid.basis, n),
-    ):
-        if array.dtype.kind != "i" or array.size == 0 or array.min() < 0 or array.max() >= count:
-            raise CertificateError(f"{name} points outside of its {count}")
-    if (plan.grid.parents < -1).any() or (plan.grid.parents >= [n, n_actions, n_readings]).any():
+
+
+def _check_numbers(name: str, array: npt.NDArray[Any], count: int) -> None:
+    if array.dtype.kind != "i" or array.size == 0 or array.min() < 0 or array.max() >= count:
+        raise CertificateError(f"{name} points outside of its {count}")
+
+
+@singledispatch
+def check_lower_arrays(certificate: object, n_actions: int, n_readings: int, n_states: int) -> None:
+    """Refuses arrays that are no certificate of a lower bound for a model of these sizes."""
+    raise CertificateError(f"a {type(certificate).__name__} proves no lower bound")
+
+
+@check_lower_arrays.register
+def _(grid: LowerCertificate, n_actions: int, n_readings: int, n_states: int) -> None:
+    n = grid.values.size
+    wanted: Wanted = {
+        "points": (grid.points, (n, n_states)),
+        "values": (grid.values, (n,)),
+        "basis": (grid.basis, (n, n_actions, n_readings, n_states)),
+        "weights": (grid.weights, (n, n_actions, n_readings, n_states)),
+        "parents": (grid.parents, (n, 3)),
+    }
+    if grid.gains is not None:
+        wanted["gains"] = grid.gains, (n,)
+    _check_shapes(wanted)
+    _check_numbers("basis", grid.basis, n)
+    if (grid.parents < -1).any() or (grid.parents >= [n, n_actions, n_readings]).any():
         raise CertificateError("parents point outside of the grid")
-    points = plan.grid.points
+    points = grid.points
     if n < n_states or (points[:n_states] != np.eye(n_states)).any():
         raise CertificateError("the grid does not begin with the vertices")
     if (points < 0).any() or np.abs(points.sum(axis=1) - 1.0).max() > 1e-12:
         raise CertificateError("a point of the grid is no belief")
 
 
-def proved_upper(plan: Plan, dynamics: Dynamics) -> float:
+@check_lower_arrays.register
+def _(informed: InformedCertificate, n_actions: int, n_readings: int, n_states: int) -> None:
+    points, uses = informed.points, informed.uses
+    n = points.shape[0]
+    wanted: Wanted = {
+        "values": (informed.values, (n_states + n, n_actions)),
+        "uses": (uses, (len(uses), 4)),
+        "shares": (informed.shares, (len(uses),)),
+        "coordinates": (points.data, (points.nnz,)),
+    }
+    if informed.gains is not None:
+        wanted["gains"] = informed.gains, (n_states,)
+    _check_shapes(wanted)
+    if points.shape[1] != n_states:
+        raise CertificateError(f"points are over {points.shape[1]} states, not {n_states}")
+    if points.nnz:
+        _check_numbers("states of points", points.indices, n_states)
+    if len(uses) and (
+        uses.dtype.kind != "i" or (uses < 0).any() or (uses >= [n_actions, n_states + n, n_readings, n]).any()
+    ):
+        raise CertificateError("uses point outside of the points")
+    if (informed.shares < 0.0).any():
+        raise CertificateError("a share is negative")
+    if (points.data < 0.0).any() or np.abs(points.sum(axis=1) - 1.0).max(initial=0.0) > 1e-12:
+        raise CertificateError("a point is no belief")
+
+
+def proved_upper(plan: Plan, dynamics: BeliefDynamics) -> float:
     """max over nodes and states of C(s, a_n) + Σ M[a_n, o](s, s′) α_{σ(n, o)}(s′) − α_n(s).
 
     With gains: what that is above g_n(s) at most, on top of Σ b(s) g_n(s) for the best node at the start.
@@ -124,36 +195,93 @@ def proved_upper(plan: Plan, dynamics: Dynamics) -> float:
     return float(dynamics.start_weights @ at_start) + above
 
 
-def _onward(controller: Controller, dynamics: Dynamics, values: Array) -> Array:
+def _onward(controller: Controller, dynamics: BeliefDynamics, values: Array) -> Array:
     """[N, S]: Σ M[a_n, o](s, s′) value_{σ(n, o)}(s′)."""
     total = np.zeros_like(values)
-    for o in range(dynamics.n_observations):
-        moves = dynamics.joint[controller.actions, o]  # [N, S, S']
-        total += np.einsum("nst,nt->ns", moves, values[controller.successors[:, o]])
+    for a in np.unique(controller.actions):
+        here = np.flatnonzero(controller.actions == a)
+        for o in range(dynamics.n_observations):
+            total[here] += (dynamics.move(a, o) @ values[controller.successors[here, o]].T).T
     return total
 
 
-def _check_gains_fall(controller: Controller, dynamics: Dynamics) -> None:
+def _check_gains_fall(controller: Controller, dynamics: BeliefDynamics) -> None:
     """g ≥ P g at every node and state: by comparison with all that can follow, or with a margin."""
     gains = controller.gains
     assert gains is not None
     highest = np.full(gains.shape, -np.inf)
-    for o in range(dynamics.n_observations):
-        possible = dynamics.joint[controller.actions, o] > 0.0  # [N, S, S']
-        after = np.where(possible, gains[controller.successors[:, o]][:, None, :], -np.inf)
-        highest = np.maximum(highest, after.max(axis=2))
+    for a in np.unique(controller.actions):
+        here = np.flatnonzero(controller.actions == a)
+        for o in range(dynamics.n_observations):
+            move = dynamics.move(a, o)
+            after = gains[controller.successors[here, o]]
+            rows = np.flatnonzero(np.diff(move.indptr))
+            if len(rows):
+                most = np.maximum.reduceat(after[:, move.indices], move.indptr[rows], axis=1)
+                highest[np.ix_(here, rows)] = np.maximum(highest[np.ix_(here, rows)], most)
     falls = gains - _onward(controller, dynamics, gains) >= _margin(dynamics, gains)
     if not ((highest <= gains) | falls).all():
         node, state = np.argwhere((highest > gains) & ~falls)[0]
         raise CertificateError(f"the gain of node {node} and state {state} is below what follows it")
 
 
-def proved_lower(plan: Plan, dynamics: Dynamics) -> float:
+@singledispatch
+def proved_lower(certificate: object, dynamics: BeliefDynamics) -> float:
+    """The lower bound that the certificate proves."""
+    raise CertificateError(f"a {type(certificate).__name__} proves no lower bound")
+
+
+@proved_lower.register
+def _(informed: InformedCertificate, dynamics: BeliefDynamics) -> float:
+    """min over places and actions of c(g, a) + Σ_o min_a′ Q̃(g M[a, o], a′) − q(g, a).
+
+    With gains: what that is below g·gains at most, taken from the gain of the start.
+    """
+    n_states, points = dynamics.n_states, informed.points
+    places = csr_array(vstack([eye_array(n_states, format="csr"), points]))
+    q = informed.values - informed.values[0, 0]
+    vectors = q[:n_states]
+    excess = q[n_states:] - points @ vectors
+    gains = np.zeros(n_states) if informed.gains is None else informed.gains
+    if informed.gains is not None:
+        _check_state_gains_rise(gains, dynamics)
+    row = informed.uses[:, 0] * dynamics.n_observations + informed.uses[:, 2]
+    lowest = np.inf
+    for a in range(dynamics.n_actions):
+        right = places @ (dynamics.cost[a] - gains) - q[:, a]
+        for o in range(dynamics.n_observations):
+            mass = csr_array(places @ dynamics.move(a, o))
+            inner = mass @ vectors
+            used = row == a * dynamics.n_observations + o
+            if used.any():
+                where = informed.uses[used, 1], informed.uses[used, 3]
+                shares = csr_array((informed.shares[used], where), shape=(len(q), len(excess)))
+                # Where the points are more than the row, they prove nothing, and the states stand for it.
+                over = (csr_array(shares @ points) - mass).max(axis=1).toarray().ravel() > 0.0
+                inner += np.where(over[:, None], 0.0, shares @ excess)
+            right += inner.min(axis=1)
+        lowest = min(lowest, float(right.min()))
+    lowest -= informed.rounding(dynamics)
+    return lowest if informed.gains is None else float(dynamics.start @ gains) + min(0.0, lowest)
+
+
+def _check_state_gains_rise(gains: Array, dynamics: BeliefDynamics) -> None:
+    """g ≤ θ_a g at every state and action: by comparison with all that can follow, or with a margin."""
+    for a in range(dynamics.n_actions):
+        move = csr_array(sum(dynamics.move(a, o) for o in range(dynamics.n_observations)))
+        least = np.minimum.reduceat(gains[move.indices], move.indptr[:-1])  # no row is empty
+        rises = move @ gains - gains >= _margin(dynamics, gains)
+        if not ((least >= gains) | rises).all():
+            state = int(np.flatnonzero((least < gains) & ~rises)[0])
+            raise CertificateError(f"the gain of state {state} is above what follows action {a}")
+
+
+@proved_lower.register
+def _(grid: LowerCertificate, dynamics: Dynamics) -> float:
     """min over points and actions of c(g, a) + Σ_o P(o | g, a) h̃(τ(g, a, o)) − h.
 
     With gains: what that is below g_i at most, taken from the gain of the start.
     """
-    grid = plan.grid
     points, h = grid.points, grid.values - grid.values[0]
     gains = np.zeros(len(h)) if grid.gains is None else grid.gains
     lowest = np.inf
@@ -180,11 +308,11 @@ def proved_lower(plan: Plan, dynamics: Dynamics) -> float:
             point = int(np.flatnonzero((least < gains) & ~rises)[0])
             raise CertificateError(f"the gain of point {point} is above what follows action {a}")
         lowest = min(lowest, float((value - h - gains).min()))
-    lowest -= dynamics.rounding(h)
+    lowest -= grid.rounding(dynamics)
     return lowest if grid.gains is None else _gain_of_start(points, gains, dynamics) + min(0.0, lowest)
 
 
-def _margin(dynamics: Dynamics, gains: Array) -> float:
+def _margin(dynamics: BeliefDynamics, gains: Array) -> float:
     """What rounding may do to a mean of gains."""
     terms = dynamics.n_states * dynamics.n_observations + dynamics.n_states + 10
     return float(np.ptp(gains)) * terms * sys.float_info.epsilon
