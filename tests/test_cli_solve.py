@@ -280,6 +280,14 @@ def test_the_second_ctrl_c_does_not_wait() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_memory_limit_leaves_certified_bounds(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("solve", "tiger", "--memory-limit", "1e-9", "--json", capsys=capsys)
+    found = json.loads(out)
+    assert code == solve.GAP_LEFT_OPEN
+    assert found["status"] == "memory limit"
+    assert found["lower"] <= 1.0838 <= found["upper"]
+
+
 def test_solve_from_a_thread() -> None:
     """Which may not set handlers."""
     with ThreadPoolExecutor(1) as pool:
