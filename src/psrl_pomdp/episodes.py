@@ -70,7 +70,7 @@ def choose(policy, belief):
     return policy.actions[best_vector(policy.vectors, belief[:, 0])]
 
 
-@bare()
+@bare(inner=True)
 def value(vectors, belief):
     """min α_n·b."""
     n = best_vector(vectors, belief)
@@ -114,7 +114,7 @@ def raise_counts(pseudo, expected, t):
                 pseudo[a, s] = max(pseudo[a, s], min(ceiling, t))
 
 
-@bare()
+@bare(inner=True)
 def doubled(pseudo, pseudo_start):
     """Whether m̃_t(s, a) > 2 m̃_{t_k}(s, a) for some (s, a)."""
     found = False
@@ -153,7 +153,7 @@ def answer(world, action, used, uniforms):
         belief[s] = world.after[s] / total
 
 
-@bare()
+@bare(inner=True)
 def filtered(transition, sensor, belief, reading, after):
     """b M[a, o]: P(o | b, a) τ(b, a, o)."""
     for t in range(len(after)):
@@ -222,10 +222,17 @@ def controlled(transition, sensor, cost, vectors, belief, actions, readings, end
     first, total, k = value(vectors, belief), 0.0, 0
     for i in range(len(actions)):
         action = actions[i]
-        total += (cost[action] * belief).sum() - value(vectors, belief)
+        paid = 0.0
+        for s in range(len(belief)):
+            paid += cost[action, s] * belief[s]
+        total += paid - value(vectors, belief)
         total += expected_value(vectors, transition[action], sensor[action], belief, after)
         filtered(transition[action], sensor[action], belief, readings[i], after)
-        belief[:] = after / after.sum()
+        mass = 0.0
+        for s in range(len(belief)):
+            mass += after[s]
+        for s in range(len(belief)):
+            belief[s] = after[s] / mass
         while k < len(ends) and ends[k] == i + 1:
             out[k] = total + first - value(vectors, belief)
             k += 1

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cache
 from typing import get_args
 
-import numpy as np
-
-from ..arrays import Array
 from ..errors import InvalidModelError
 from ..model import POMDP
 from .dynamics import Dynamics
 from .loop import Bracket, Round, close
-from .lower import SLACK, Grid, LowerCertificate
+from .lower import SLACK, LowerCertificate
 from .multichain import StartBracket
 from .plans import MEMORY, Plan, Status
 from .rooms import closed_classes
 from .stopwatch import PLANNING
 from .threads import ONE_THREAD
-from .upper import Controller, Index
+from .upper import Controller
 
 MAX_POINTS = 40_000
 
@@ -53,7 +49,6 @@ def plan(
     if not 0.0 < tolerance <= 1.0:
         raise InvalidModelError(f"tolerance is {tolerance}: wanted a scaled gap above 0 and up to 1")
     dynamics = Dynamics.of(model)
-    _compile()
     begun = time.monotonic()
     most_points = min(max_points, _most_points(dynamics))
     if warm_start is None:
@@ -166,28 +161,6 @@ def _warmed(dynamics: Dynamics, most_points: int, earlier: Plan, tolerance: floa
     assert best is not None
     cold.search.evaluate(best.actions, best.successors, best.vectors)
     return cold
-
-
-@cache
-def _compile() -> None:
-    """Plan for a tiny model once, so that compiling, which is kept on disk, is on nobody's time limit."""
-    halves = np.full((1, 2, 2, 2), 0.25)
-    tiny = Dynamics(halves, np.array([[0.0, 1.0]]), np.array([[0.3, 0.7]]), np.ones(1), (0, 1))
-    bracket = Bracket(tiny, 16)
-    bracket.round(1e-9)
-    bracket.grid.wander(tiny.start, np.array([0.5]))
-    bracket.grid.lift(bracket.grid.candidates(tiny.starts, np.zeros(1), np.zeros((1, 3), np.int64)))
-    bracket.grid.certify()
-    assert bracket.grid.best_certificate is not None
-    Grid(tiny, 16).replay(bracket.grid.best_certificate)
-    one = Controller(*_one_node(tiny), 1.0, 0)
-    bracket.search.polish(one, bracket.search.met(one, np.array([0.5])), 1.0)
-    StartBracket(tiny, 16).round(1e-9)
-
-
-def _one_node(dynamics: Dynamics) -> tuple[Index, Index, Array]:
-    onward = np.zeros((1, dynamics.n_observations), np.int64)
-    return np.zeros(1, np.int64), onward, np.zeros((1, dynamics.n_states))
 
 
 def _most_points(dynamics: Dynamics) -> int:

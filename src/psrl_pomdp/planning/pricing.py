@@ -39,7 +39,7 @@ class Room(NamedTuple):
     face: float  # coordinates of τ below this are left to the vertices
 
 
-@kept()
+@kept(inner=True)
 def scratch(points, n, face):
     """A fresh `Room` for the first n points and faces of that kind, with nothing on the short list."""
     n_states = len(points)
@@ -59,7 +59,7 @@ def scratch(points, n, face):
     )
 
 
-@bare()
+@bare(inner=True)
 def _prices(points, worth, n, rows, m, dual, out):
     """Reduced costs of all points."""
     r = (m - 1) % 4 + 1  # so many rows at first, then four at a time: it is passes over `out` that cost
@@ -85,7 +85,7 @@ def _prices(points, worth, n, rows, m, dual, out):
         r += 4
 
 
-@bare(fastmath={"nnan", "nsz"})  # else it is not vectorised
+@bare(fastmath={"nnan", "nsz"}, inner=True)  # else it is not vectorised
 def _largest(values, n):
     best = -1e300
     for i in range(n):
@@ -94,7 +94,7 @@ def _largest(values, n):
     return best
 
 
-@bare()
+@bare(inner=True)
 def _tops(prices, n, size, tops):
     """The largest price in each bunch of `size` points, and of all."""
     best = -1e300
@@ -105,7 +105,7 @@ def _tops(prices, n, size, tops):
     return best
 
 
-@bare()
+@bare(inner=True)
 def gather(columns, h, rows, m, short, length, listed):
     """The columns of the short list side by side; their h in the last row but one."""
     n_states = len(listed) - 2
@@ -115,7 +115,7 @@ def gather(columns, h, rows, m, short, length, listed):
         listed[n_states, q] = h[short[q]]
 
 
-@bare()
+@bare(inner=True)
 def entering(points, worth, n, rows, m, dual, state, room):
     """The column to enter, or -1.
 
@@ -144,7 +144,7 @@ def entering(points, worth, n, rows, m, dual, state, room):
     return list_best(worth, n, rows, m, _LISTED * best, state, room)
 
 
-@bare()
+@bare(inner=True)
 def priced(points, worth, n, rows, m, dual, state, room):
     """A full pass: prices of all points, the largest of each bunch, and of all."""
     _prices(points, worth, n, rows, m, dual, room.reduced)
@@ -153,7 +153,7 @@ def priced(points, worth, n, rows, m, dual, state, room):
     return state[1]
 
 
-@bare()
+@bare(inner=True)
 def list_best(worth, n, rows, m, least, state, room):
     """List the best of each bunch of priced points, where its price is above `least`; the best of all."""
     reduced, short, listed = room.reduced, room.short, room.listed
@@ -173,7 +173,7 @@ def list_best(worth, n, rows, m, least, state, room):
     return enter
 
 
-@bare()
+@bare(inner=True)
 def cheapest(rows, m, h, dual, row, length, room):
     """The column to enter in the dual simplex, from the list and the vertices, and its price; or -1.
 

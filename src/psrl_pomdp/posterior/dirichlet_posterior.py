@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import belief as filtering
+from .. import compiled
 from ..arrays import Array
 from ..errors import ImpossibleObservation, OutOfOrderError
 from ..model import Setting, kernel
@@ -63,6 +64,7 @@ class DirichletPosterior:
 
     def __init__(self, prior: DirichletPrior, rng: np.random.Generator, size: int | None = None) -> None:
         setting = prior.setting
+        compiled.LEARNING.want(compiled.kind("dirichlet", setting.n_states))
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._rng = rng
