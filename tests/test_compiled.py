@@ -25,6 +25,8 @@ from psrl_pomdp.experiment import jobs
 from psrl_pomdp.experiment.results import jobs_of
 from psrl_pomdp.experiment.study import study_from
 from psrl_pomdp.machine_code import OwnNames
+from psrl_pomdp.planning import pricing
+from psrl_pomdp.planning.pricing import LIST
 from psrl_pomdp.posterior.refresh import hamiltonian
 
 PACKAGE = Path(pp.__file__).parent
@@ -387,3 +389,27 @@ def test_what_a_function_calls_is_loaded_before_it(tmp_path: Path) -> None:
         path.unlink()
     assert words(begin()) == ["move", first[-1]]
     assert words(begin()) == first[-1:]
+
+
+def test_arrays_round_products_and_sums_as_numbers_do() -> None:
+    triples = [t for t in hard_triples() if all(map(np.isfinite, t))]
+    with np.errstate(all="ignore"):
+        for a in [*sorted({t[0] for t in triples})[::200], 0.0, 1e-300]:
+            b, c = np.array([t[1] for t in triples]), np.array([t[2] for t in triples])
+            wanted = np.array([exact.by_halves(a, *pair) for pair in zip(b, c, strict=True)])
+            assert exact.by_arrays(a, b, c).tobytes() == wanted.tobytes()
+
+
+def test_prices_in_python_are_those_of_the_loop() -> None:
+    rng = np.random.default_rng(2)
+    for n, m in ((1, 1), (7, 2), (60, 3), (200, 4), (97, 5), (300, 9)):
+        points, rows = rng.random((m + 1, n)) * (rng.random((m + 1, n)) < 0.7), rng.permutation(m + 1)[:m]
+        worth = np.where(rng.random(n) < 0.2, -1e300, rng.normal(size=n))
+        dual, found = rng.normal(size=m), []
+        for prices in (pricing._prices.py_func, pricing._prices_by_arrays):
+            out, tops = np.empty(n), np.zeros(LIST)
+            with np.errstate(all="ignore"):
+                prices(points, worth, n, rows, m, dual, out)
+            for best in (pricing._tops.py_func, pricing._tops_by_arrays):
+                found.append((best(out, n, (n + LIST - 1) // LIST, tops), out.tobytes(), tops.tobytes()))
+        assert len(set(found)) == 1

@@ -11,8 +11,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import numpy as np
+
+from .arrays import Array
+
 _SPLIT = 134217729.0  # 2²⁷ + 1
-_SMALL, _LARGE = 2.0**-900, 2.0**900
+# Of a product, and the most of what is added to it, for which nothing in between overflows or is subnormal.
+_SMALL, _LARGE, _MOST = 2.0**-900, 2.0**900, 2.0**1000
 
 
 def by_halves(a: float, b: float, c: float) -> float:
@@ -21,7 +26,7 @@ def by_halves(a: float, b: float, c: float) -> float:
     product = a * b
     if product == 0.0 and (a == 0.0 or b == 0.0):
         return product + c
-    if not (_SMALL < abs(product) < _LARGE and abs(a) < _LARGE and abs(b) < _LARGE and abs(c) < _LARGE):
+    if not (_SMALL < abs(product) < _LARGE and abs(a) < _LARGE and abs(b) < _LARGE and abs(c) < _MOST):
         return by_fractions(a, b, c)
     t = _SPLIT * a
     high_a = t - (t - a)
@@ -55,6 +60,45 @@ def by_fractions(a: float, b: float, c: float) -> float:
         return exact.numerator / exact.denominator
     except OverflowError:
         return math.inf if exact > 0 else -math.inf
+
+
+def by_arrays(a: float, b: Array, c: Array) -> Array:
+    """a · b + c for each pair of elements, rounded once: the steps of `by_halves` side by side."""
+    product = a * b
+    t = _SPLIT * a
+    high_a = t - (t - a)
+    low_a = a - high_a
+    column = _SPLIT * b
+    high = column - (column - b)
+    low = b - high
+    error = ((high_a * high - product) + high_a * low + low_a * high) + low_a * low
+    upper = c + error
+    column = upper - c
+    upper_error = (c - (upper - column)) + (error - column)
+    total = product + upper
+    column = total - product
+    rest = _odd((product - (total - column)) + (upper - column), upper_error)
+    out: Array = total + rest
+    size = np.abs(product)
+    sure = (size > _SMALL) & (size < _LARGE) & (np.abs(b) < _LARGE) & (np.abs(c) < _MOST)
+    sure &= abs(a) < _LARGE
+    zero = b == 0.0 if a != 0.0 else np.ones(len(b), bool)
+    out[zero] = (product + c)[zero]
+    for k in np.flatnonzero(~(sure | zero)).tolist():
+        out[k] = by_fractions(float(a), float(b[k]), float(c[k]))
+    return out
+
+
+def _odd(x: Array, y: Array) -> Array:
+    """x + y, with the last bit made odd where something is cut off."""
+    total: Array = x + y
+    t = total - x
+    cut = (x - (total - t)) + (y - t)
+    even = (total.view(np.int64) & 1) == 0
+    some = np.flatnonzero((cut != 0.0) & even)
+    if len(some):
+        total[some] = np.nextafter(total[some], np.where(cut[some] > 0.0, np.inf, -np.inf))
+    return total
 
 
 def _checked(a: float, b: float, c: float) -> float:

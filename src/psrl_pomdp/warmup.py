@@ -3,7 +3,8 @@
 `start` begins such a process and does not wait for it. What can be compiled:
 
     planning            the planner
-    learning            what all agents share, and other learners than ours
+    learning            what all runs share
+    others              what learners other than ours call
     finite-3            the posterior over a finite set of kernels with three states, and the loop that plays
     dirichlet-3         the same for Dirichlet rows, with the passes over the history
     finite-many, ...    for more states than loops are written out for
@@ -102,6 +103,8 @@ def rehearse(what: str) -> None:
     compiled.LEARNING.compile()
     kind, _, states = what.partition("-")
     if kind == "learning":
+        _runs()
+    elif kind == "others":
         _other_learners()
     else:
         _learner(kind, compiled.FEW + 1 if states == "many" else int(states))
@@ -132,6 +135,18 @@ def _planner() -> None:
     one = Controller(np.zeros(1, np.int64), np.zeros((1, 2), np.int64), np.zeros((1, 2)), 1.0, 0)
     bracket.search.polish(one, bracket.search.met(one, np.array([0.5])), 1.0)
     StartBracket(tiny, 16).round(1e-9)
+
+
+def _runs() -> None:
+    """Run an agent that learns nothing."""
+    from .baselines.random_agent import RandomAgent
+    from .model import POMDP, Setting
+    from .planning import plan
+    from .simulation import simulate
+
+    halves = np.full((2, 2, 2), 0.5)
+    world = POMDP(Setting(halves[0], halves[0], halves[0, 0]), halves)
+    simulate(world, RandomAgent(2), 2).controlled(plan(world, 0.5))
 
 
 def _learner(kind: str, n_states: int) -> None:

@@ -25,7 +25,7 @@ from ..agent import Effort
 from ..arrays import Array
 from ..belief import first_likelihood, likelihoods
 from ..checks import PlanLike
-from ..compiled import kept
+from ..compiled import LEARNING, kept
 from ..errors import InvalidModelError, ParseError
 from ..files.archives import as_saved_agent, pack, unpack
 from ..files.array_files import read_json, write_json
@@ -69,6 +69,7 @@ class Player:
     """An estimated model, its plan, and the belief under it as readings come."""
 
     def __init__(self, model: POMDP, found: PlanLike, belief: Array) -> None:
+        LEARNING.want("others")
         self.model, self.found = model, found
         self.likelihood = likelihoods(model.setting)
         self.used = _used(model.transition, belief)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from ..arrays import Array
 from ..belief import drawn
-from ..compiled import bare, kept
+from ..compiled import LEARNING, bare, kept
 
 Index = npt.NDArray[np.int64]
 
@@ -54,6 +54,7 @@ class Tree(NamedTuple):
 
 def empty_tree(n_simulations: int, depth: int, n_actions: int, n_observations: int) -> Tree:
     """Room for a search."""
+    LEARNING.want("others")
     histories = (n_simulations + 1, n_actions)
     return Tree(
         np.zeros(histories, np.int64),

@@ -14,11 +14,13 @@ import numpy.typing as npt
 
 from ..arrays import Array
 from ..compiled import bare, fma, kept
+from ..exact import by_arrays
 
 LIST = 96  # columns that one full pricing collects
 _PRICE = 1e-11  # what counts as more than nothing
 _LISTED = -0.3  # the least price for the list, as a share of the best: what does not pay yet may do so soon
 _EXHAUSTED = 0.01  # the best price left in a list, as a share of what it was, that calls for a new one
+_MANY = 48  # points for which arrays are quicker than a loop in Python
 _SLOPE = 1e-7  # the least by which a point has to make up for a weight below zero
 
 
@@ -59,7 +61,26 @@ def scratch(points, n, face):
     )
 
 
-@bare(inner=True)
+def _prices_by_arrays(points, worth, n, rows, m, dual, out):
+    """What `_prices` does, for Python."""
+    out[:n] = worth[:n]
+    for r in range(m):
+        if n > _MANY:
+            out[:n] = by_arrays(-float(dual[r]), points[rows[r], :n], out[:n])
+        else:
+            factor, row = -dual[r], points[rows[r]]
+            for i in range(n):
+                out[i] = fma(factor, row[i], out[i])
+
+
+def _tops_by_arrays(prices, n, size, tops):
+    """What `_tops` does, for Python."""
+    some = np.maximum(np.maximum.reduceat(prices[:n], np.arange(0, n, size)), -1e300)
+    tops[: len(some)] = some
+    return some.max()
+
+
+@bare(inner=True, python=_prices_by_arrays)
 def _prices(points, worth, n, rows, m, dual, out):
     """Reduced costs of all points."""
     r = (m - 1) % 4 + 1  # so many rows at first, then four at a time: it is passes over `out` that cost
@@ -94,7 +115,7 @@ def _largest(values, n):
     return best
 
 
-@bare(inner=True)
+@bare(inner=True, python=_tops_by_arrays)
 def _tops(prices, n, size, tops):
     """The largest price in each bunch of `size` points, and of all."""
     best = -1e300
