@@ -246,7 +246,7 @@ def test_a_result_has_the_same_bytes_interpreted_and_compiled(agent: dict[str, A
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("prior", [pp.problem("tiger").prior, drawn_prior(9)], ids=["tiger", "many states"])
+@pytest.mark.parametrize("prior", [pp.problem("tiger").prior, drawn_prior(9)], ids=["tiger", "nine states"])
 def test_an_ensemble_does_the_same_interpreted_and_compiled(prior: pp.DirichletPrior) -> None:
     found = []
     for way in (True, False):

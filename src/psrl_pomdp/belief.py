@@ -33,10 +33,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Array
-from .compiled import FEW, bare, inlined, marks
+from .compiled import bare, inlined
 from .model import Setting
 
 LANES = 16  # L: how many kernels are side by side in a block; a power of two, which `expect` halves
+_FEW = 8  # states: sums over states and next states are all written out
 _SMALL = 1e-200  # products below this are folded into the logarithms
 
 
@@ -47,7 +48,7 @@ class Filters(NamedTuple):
     filled up with zeros.
     """
 
-    states: tuple[int, ...] | npt.NDArray[np.int8]  # as many as states, from `marks`
+    states: tuple[int, ...]  # as many numbers as states: a length that the compiler knows
     transition: Array  # [A, S, S', N]
     likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a lost reading
     belief: Array  # [S, N]: h_t(s; θ_n); zero everywhere once a reading was impossible under θ_n
@@ -81,7 +82,7 @@ def filters(setting: Setting, kernels: Array, weights: Array) -> Filters:
     with np.errstate(divide="ignore"):
         log_weight = np.log(weights)
     own = Filters(
-        states=marks(n_states),
+        states=(0,) * n_states,
         transition=np.zeros((n_actions, n_states, n_states, n_kernels)),
         likelihood=likelihoods(setting),
         belief=np.zeros((n_states, n_kernels)),
@@ -176,7 +177,7 @@ def into(states, step, before, t, n):
     return mass
 
 
-@bare(error_model="numpy", inner=True)
+@bare(error_model="numpy", inner=True, linked=True)
 def predict(states, moves, held, likelihood, predicted, chance):
     """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
     for b in range(len(held)):
@@ -190,7 +191,7 @@ def predict(states, moves, held, likelihood, predicted, chance):
             chance[b * LANES + n] = total
 
 
-@bare(error_model="numpy", inner=True)
+@bare(error_model="numpy", inner=True, linked=True)
 def condition(states, moves, likelihood, inverse, steps):
     """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
     n_states = len(states)
@@ -204,7 +205,7 @@ def condition(states, moves, likelihood, inverse, steps):
                     step[k] = move[k] * factor
 
 
-@bare(error_model="numpy", inner=True)
+@bare(error_model="numpy", inner=True, linked=True)
 def count(states, steps, old, new, weight, shares):
     """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
 
@@ -221,23 +222,23 @@ def count(states, steps, old, new, weight, shares):
                 for x in range(1, n_states):
                     total += before[x * LANES + n]
                 share[n] += weight[b * LANES + n] * total
-                if n_states <= FEW:
+                if n_states <= _FEW:
                     for t in range(n_states):
                         after[t * LANES + n] = into(states, step, before, t, n)
-            if n_states > FEW:
+            if n_states > _FEW:
                 for t in range(n_states):
                     for n in range(lanes):
                         after[t * LANES + n] = into(states, step, before, t, n)
 
 
-@bare(error_model="numpy", inner=True)
+@bare(error_model="numpy", inner=True, linked=True)
 def invert(chance):
     """P becomes 1 / P, and 0 where the reading is impossible under the kernel."""
     for n in range(len(chance)):
         chance[n] = 1.0 / chance[n] if chance[n] > 0.0 else 0.0
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def normalise(predicted, inverse, held, belief):
     """h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
     n_states, n_kernels = belief.shape
@@ -250,7 +251,7 @@ def normalise(predicted, inverse, held, belief):
                 belief[s, b * LANES + n] = h
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def visit(counts, held, first):
     """The present step in φ: φ_t(a_t, s; s) + h_t(s), where the pair (a_t, 0) has number `first`."""
     for b in range(len(held)):
@@ -259,7 +260,7 @@ def visit(counts, held, first):
                 counts[b, first + s, n] += held[b, n]
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def expect(shares, expected):
     """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again.
 
@@ -301,7 +302,7 @@ def fold(log_weight, product, scale):
         scale[n] = math.exp(log_weight[n])
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def possible(product, chance):
     """Whether some kernel that still has weight gives the reading a chance."""
     found = False
@@ -310,7 +311,7 @@ def possible(product, chance):
     return found
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def reweigh(log_weight, product, scale, chance):
     """f_{t+1}(θ) ∝ P f_t(θ); a kernel that gave the reading no chance never comes back."""
     small = False
@@ -322,7 +323,7 @@ def reweigh(log_weight, product, scale, chance):
         product[n] *= chance[n]
 
 
-@bare(error_model="numpy", inner=True)
+@bare(error_model="numpy", inner=True, linked=True)
 def linear_weights(product, scale, weight):
     """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f².
 
@@ -408,7 +409,7 @@ def weights(filters: Filters) -> Array:
     return np.asarray(linear / linear.sum())
 
 
-@bare()
+@bare(linked=True)
 def drawn(probabilities, uniform):
     """The outcome that a number between 0 and 1 picks."""
     passed = 0.0

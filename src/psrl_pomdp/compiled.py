@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["GROUPS", "LEARNING", "PLANNING", "Loop", "bare", "fma", "inlined", "kept"]
 
 PACKAGE = Path(__file__).parent
-FEW = 8  # states for which loops over them are written out: each number of them is compiled for itself
 # Seconds that a group's functions may run interpreted before code that is on disk is loaded, which takes
 # about as long, and before it is compiled where there is none.
 _UNTIL_ASKING, _UNTIL_HELPED = 0.3, 2.0
@@ -291,16 +290,6 @@ def _fingerprint(package: Path) -> str:
 
 
 FINGERPRINT = forget_stale(PACKAGE)
-
-
-def kind(prior: str, n_states: int) -> str:
-    """What `warmup` calls the code for a prior of that kind with so many states."""
-    return f"{prior}-{n_states if n_states <= FEW else 'many'}"
-
-
-def marks(n_states: int) -> tuple[int, ...] | np.ndarray[Any, Any]:
-    """Something of that length, which for few states is a part of its type: the compiler knows it then."""
-    return (0,) * n_states if n_states <= FEW else np.zeros(n_states, np.int8)
 
 
 def on_disk(what: str) -> Path:

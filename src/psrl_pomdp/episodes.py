@@ -62,7 +62,7 @@ class World(NamedTuple):
     after: Array  # [S]: scratch
 
 
-@bare()
+@bare(linked=True)
 def choose(policy, belief):
     """a_t = π_k(h_t(·; θ_k)); `belief[S, 1]`."""
     if policy.node[0] >= 0:
@@ -70,7 +70,7 @@ def choose(policy, belief):
     return policy.actions[best_vector(policy.vectors, belief[:, 0])]
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def value(vectors, belief):
     """min α_n·b."""
     n = best_vector(vectors, belief)
@@ -80,7 +80,7 @@ def value(vectors, belief):
     return total
 
 
-@bare()
+@bare(linked=True)
 def take_in(policy, used, episode, expected, likelihood, action, reading):
     """h_{t+1}(·; θ_k), m̃_{t+1}, and why the episode is over, if it is: in `episode.clock[3]`."""
     clock, pseudo = episode.clock, episode.pseudo
@@ -103,7 +103,7 @@ def take_in(policy, used, episode, expected, likelihood, action, reading):
     clock[3] = over
 
 
-@bare()
+@bare(linked=True)
 def raise_counts(pseudo, expected, t):
     """m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉), with what rounding adds to a whole number taken off first."""
     for a in range(pseudo.shape[0]):
@@ -114,7 +114,7 @@ def raise_counts(pseudo, expected, t):
                 pseudo[a, s] = max(pseudo[a, s], min(ceiling, t))
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def doubled(pseudo, pseudo_start):
     """Whether m̃_t(s, a) > 2 m̃_{t_k}(s, a) for some (s, a)."""
     found = False
@@ -124,7 +124,7 @@ def doubled(pseudo, pseudo_start):
     return found
 
 
-@bare(error_model="numpy")
+@bare(error_model="numpy", linked=True)
 def answer(world, action, used, uniforms):
     """What the world does after an action: the cost, the next state and reading, h(·; θ*), and the sums."""
     transition, belief, sums = world.transition[action], world.belief, world.sums
@@ -153,7 +153,7 @@ def answer(world, action, used, uniforms):
         belief[s] = world.after[s] / total
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def filtered(transition, sensor, belief, reading, after):
     """b M[a, o]: P(o | b, a) τ(b, a, o)."""
     for t in range(len(after)):

@@ -7,7 +7,6 @@
     others              what learners other than ours call
     finite-3            the posterior over a finite set of kernels with three states, and the loop that plays
     dirichlet-3         the same for Dirichlet rows, with the passes over the history
-    finite-many, ...    for more states than loops are written out for
 
 Processes that want the same wait for one another, so that each thing is compiled once.
 """
@@ -107,7 +106,7 @@ def rehearse(what: str) -> None:
     elif kind == "others":
         _other_learners()
     else:
-        _learner(kind, compiled.FEW + 1 if states == "many" else int(states))
+        _learner(kind, int(states))
 
 
 def _planner() -> None:

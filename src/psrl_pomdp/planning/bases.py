@@ -14,13 +14,13 @@ ALIKE = 1e-13  # weights that differ by less
 _PIVOT = 1e-9
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def copy(source, target, m):
     for k in range(m):
         target[k] = source[k]
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def _miss(columns, basis, rows, m, tau, x, residual):
     """residual = τ − B x; the largest of it."""
     for r in range(m):
@@ -64,7 +64,7 @@ def from_vertices(rows, m, tau, h, basis, inverse, x, dual):
         inverse[k, k] = 1.0
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def leaving(x, column, m):
     """The row to leave, or -1, and the step; of rows that limit it alike, the one with the largest pivot.
 
@@ -81,7 +81,7 @@ def leaving(x, column, m):
     return leave, max(x[leave], 0.0) / largest if leave >= 0 else 0.0
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def by_inverse(inverse, m, right, out):
     """out = B⁻¹ right."""
     for k in range(m):
@@ -108,7 +108,7 @@ def pivot(columns, h, rows, m, enter, inverse, x, basis, dual, column, entering)
     return True
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column):
     """`enter` in place of row `leave` of the basis, where column = B⁻¹ g_enter."""
     scale = 1.0 / column[leave]
@@ -125,7 +125,7 @@ def exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column):
     basis[leave] = enter
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def most_negative(x, m):
     """The row to leave in the dual simplex, or -1."""
     leave = -1

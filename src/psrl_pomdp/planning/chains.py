@@ -114,7 +114,7 @@ def apply_transposed(factors, actions, successors, mass, after):
                         after[onward, t] += factors.sensor[a, o, t] * moved[t]
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def move(factors, a, belief, moved):
     """Σ_s b(s) θ(· | s, a) in `moved`; their sum."""
     n_states, total = len(belief), 0.0

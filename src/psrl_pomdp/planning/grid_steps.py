@@ -23,7 +23,7 @@ from .pricing import LIST, scratch
 _NEVER = 1e-300  # readings less likely than this are left out
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def sort_order(values, order):
     """The places of `values` in `order`, from the least to the largest, equals as they come."""
     for i in range(len(values)):
@@ -113,7 +113,7 @@ def _list_columns(a, o, basis, weights, own, seen, short):
     short[LIST] = count
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def _any_point(numbers):
     """Whether there is the number of a point, and not only -1."""
     found = False
@@ -244,7 +244,7 @@ def interpolated(points, h, n, beliefs, face):
     return values, work
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def _action_value(i, a, reach, basis, weights, cost, h):
     value = cost[i, a]
     n_observations, n_states = weights.shape[2:]

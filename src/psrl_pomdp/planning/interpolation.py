@@ -67,7 +67,7 @@ def _worth_inside(points, h, n, n_states, rows, m, worth):
         worth[i] = h[i] if worth[i] == 0.0 else _NOTHING
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def _is_inside(column, rows, m):
     """Whether a point has no mass outside the face."""
     outside, k = 0.0, 0
@@ -176,7 +176,7 @@ def _pivots(points, h, worth, n, tau, basis, rows, m, good, every, state, room):
     return False
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def _face(tau, rows, whole, face):
     """The states that τ has more mass on than `face`, in `rows`: how many; and all states, in `whole`."""
     m = 0

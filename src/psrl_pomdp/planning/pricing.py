@@ -106,7 +106,7 @@ def _prices(points, worth, n, rows, m, dual, out):
         r += 4
 
 
-@bare(fastmath={"nnan", "nsz"}, inner=True)  # else it is not vectorised
+@bare(fastmath={"nnan", "nsz"}, inner=True, linked=True)  # else it is not vectorised
 def _largest(values, n):
     best = -1e300
     for i in range(n):

@@ -64,7 +64,7 @@ class DirichletPosterior:
 
     def __init__(self, prior: DirichletPrior, rng: np.random.Generator, size: int | None = None) -> None:
         setting = prior.setting
-        compiled.LEARNING.want(compiled.kind("dirichlet", setting.n_states))
+        compiled.LEARNING.want(f"dirichlet-{setting.n_states}")
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._rng = rng

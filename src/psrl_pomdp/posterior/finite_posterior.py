@@ -49,7 +49,7 @@ class FinitePosterior:
     """
 
     def __init__(self, prior: FinitePrior) -> None:
-        compiled.LEARNING.want(compiled.kind("finite", prior.setting.n_states))
+        compiled.LEARNING.want(f"finite-{prior.setting.n_states}")
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._filters = filtering.filters(prior.setting, prior.kernels, prior.weights)

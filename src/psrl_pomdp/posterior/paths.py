@@ -61,7 +61,7 @@ def forward(states, joint, codes, begin, end, alpha, log_scale):
             rescale(after, log_scale)
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def any_small(states, vector, n_kernels):
     """Whether some kernel's part of `vector[S·N]` sums to so little that it is time to rescale."""
     small = 0
@@ -132,7 +132,7 @@ def log_likelihood(alpha_end, log_scale):
         log_scale[n] += logarithm(total)
 
 
-@bare(inner=True)
+@bare(inner=True, linked=True)
 def uniform(counter):
     """A number in [0, 1 − 2⁻⁵²] for a counter: the output function of splitmix64."""
     z = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

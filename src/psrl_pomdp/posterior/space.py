@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import compiled
 from ..arrays import Array
 from .paths import SEGMENT
 
@@ -17,7 +16,7 @@ class Space:
 
     def __init__(self, likelihood: Array, size: int) -> None:
         n_actions, n_readings, n_states = likelihood.shape
-        self.states = compiled.marks(n_states)
+        self.states = (0,) * n_states
         self.likelihood = likelihood
         self.action_of = np.repeat(np.arange(n_actions, dtype=np.uint32), n_readings)  # [code]
         self.joint = np.zeros((n_actions * n_readings, n_states * n_states * size))

@@ -44,7 +44,7 @@ def back(states, joint, codes, action_of, begin, end, alpha, onward, column, cou
         visit(states, alpha[i], onward, n_kernels, counts[action_of[code]])
 
 
-@bare(error_model="numpy", inner=True)
+@bare(error_model="numpy", inner=True, linked=True)
 def visit(states, alpha, onward, n_kernels, counted):
     """P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z added to `counted[S·X·N]`; B rescaled when small."""
     n_states = len(states)
