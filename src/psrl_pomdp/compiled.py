@@ -27,6 +27,7 @@ import hashlib
 import os
 import platform
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
@@ -54,6 +55,12 @@ if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
     _CODE = "interpreted"
 
 
+class _Here(threading.local):
+    """What each thread is at."""
+
+    since: float | None = None  # when the call from outside began that is going on
+
+
 class Group:
     """Functions that are used together, and whether they run compiled."""
 
@@ -69,7 +76,7 @@ class Group:
         self._made: set[str] = set()  # by processes of ours that have ended
         self._spent = 0.0  # seconds interpreted
         self._patience = _UNTIL_ASKING  # seconds after which to look for something quicker
-        self._since: float | None = None  # when the call from outside began that is going on
+        self._here = _Here()
 
     def compile(self) -> None:
         """Run compiled from now on: what is called next is loaded from disk, or compiled on the spot."""
@@ -126,19 +133,19 @@ class Group:
         """The function as it runs interpreted, with its time measured."""
 
         def run(*args: Any) -> Any:
-            now, since = perf_counter(), self._since
+            now, since = perf_counter(), self._here.since
             spent = self._spent if since is None else self._spent + now - since
             if spent > self._patience and self._impatient(spent) and not loop.inner:
                 return loop.run(*args)
             if since is not None:  # one function of the group calls another
                 return function(*args)
-            self._since = now
+            self._here.since = now
             try:
                 with np.errstate(all="ignore"):
                     return _plain(function(*args))
             finally:
                 self._spent += perf_counter() - now
-                self._since = None
+                self._here.since = None
 
         return run
 
