@@ -385,9 +385,9 @@ def test_what_a_function_calls_is_loaded_before_it(tmp_path: Path) -> None:
     assert first == second
     assert first[:-1] == ["move", "apply_transposed", "stationary"]
     assert words(begin()) == first[-1:]
-    for path in tmp_path.rglob("chains.move*"):
+    for path in tmp_path.rglob("chains.apply_transposed*"):
         path.unlink()
-    assert words(begin()) == ["move", first[-1]]
+    assert words(begin()) == ["apply_transposed", first[-1]]
     assert words(begin()) == first[-1:]
 
 
@@ -413,3 +413,38 @@ def test_prices_in_python_are_those_of_the_loop() -> None:
             for best in (pricing._tops.py_func, pricing._tops_by_arrays):
                 found.append((best(out, n, (n + LIST - 1) // LIST, tops), out.tobytes(), tops.tobytes()))
         assert len(set(found)) == 1
+
+
+REHEARSED = """
+import numpy as np
+import psrl_pomdp as pp
+from numba.core import event
+from psrl_pomdp import compiled, warmup
+
+class Told(event.Listener):
+    def on_start(self, _event): pass
+    def on_end(self, happened): print(happened.data["dispatcher"].py_func.__qualname__, happened.data["args"])
+
+for what in ("planning", "learning", "finite-3", "dirichlet-3"):
+    warmup.rehearse(what)
+event.register("numba:compile", Told())
+for name in ("tiger", "railway", "two-rooms", "machine-repair", "separated"):
+    pp.plan(pp.problem(name), 1e-3)
+world = pp.problem("railway")
+for prior in (world.family, world.prior):
+    for driver in ("compiled", "streaming"):
+        agent = pp.PSRLAgent(prior, seed=1)
+        trace = pp.simulate(world, agent, 300, seed=1, driver=driver)
+        agent.act(None)
+        agent.info
+        agent = pp.PSRLAgent.from_bytes(agent.to_bytes())
+        agent.act(1)
+        trace.controlled(pp.plan(world, 1e-2))
+print([group.compiled for group in compiled.GROUPS])
+"""
+
+
+def test_no_agent_compiles_anything_after_its_rehearsal() -> None:
+    command, environment = [sys.executable, "-c", REHEARSED], os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[True, True]"], done.stdout + done.stderr
