@@ -186,6 +186,7 @@ def drawn_prior(n_states: int) -> pp.DirichletPrior:
 
 MODELS = {
     **{name: (name, 2e-2) for name in ("tiger", "railway", "random", "separated", "two-rooms", "river-swim")},
+    "many points": ("railway", 3e-5),
     **{
         f"drawn-{n_states}": ((n_states, n_states, 2, 3), 5e-2)
         for n_states in (2, 3, 5, 7, 8, 9, 12)
@@ -335,6 +336,22 @@ def test_another_process_compiles_and_only_one_does(
     assert group.ready() == (code == 0)
     group.ask()
     assert begun == [["test"]]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("wait", [True, False])
+def test_long_work_waits_for_compiled_code_if_told_to(
+    group: Group, monkeypatch: pytest.MonkeyPatch, code: int, wait: bool
+) -> None:
+    """Where the other process fails, it compiles by itself."""
+    words = f"import time; time.sleep(0.2); raise SystemExit({code})"
+    monkeypatch.setattr(warmup, "start", lambda _: subprocess.Popen([sys.executable, "-c", words]))
+    loop, ways = counted(group, monkeypatch)
+    group.hurry(wait)
+    loop(0)
+    assert ways == ["compiled" if wait else "interpreted"]
+    if group._helper is not None:
+        group._helper.wait()
 
 
 def test_what_is_compiled_once_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

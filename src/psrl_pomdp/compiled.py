@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ PACKAGE = Path(__file__).parent
 # Seconds that a group's functions may run interpreted before code that is on disk is loaded, which takes
 # about as long, and before it is compiled where there is none.
 _UNTIL_ASKING, _UNTIL_HELPED = 0.3, 2.0
+_LONGEST = 180.0  # seconds to wait for another process that compiles
 # "interpreted" or "compiled" from the start, and always; or, by default, interpreted first.
 _CODE = os.environ.get("PSRL_POMDP_CODE", "")
 if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
@@ -72,6 +73,7 @@ class Group:
         self.wanted = {name}  # what has to be on disk before compiled code runs, as `warmup` calls it
         self.asks = True  # or somebody else sees to it
         self._helper: Popen[bytes] | None = None  # the process that compiles
+        self._failed = False  # as it did once
         self._asked_for: set[str] = set()
         self._made: set[str] = set()  # by processes of ours that have ended
         self._spent = 0.0  # seconds interpreted
@@ -112,17 +114,28 @@ class Group:
             if self._helper.returncode == 0:
                 self._made |= self._asked_for
             else:
-                self.asks = False  # once is enough
+                self._failed = True
             self._helper = None
         return all(what in self._made or on_disk(what).exists() for what in self.wanted)
 
     def ask(self) -> None:
         """Have another process compile what is wanted."""
-        if self.asks and not self._settled and self._helper is None and not self.ready():
+        if self.asks and not (self._settled or self._failed or self._helper or self.ready()):
             from .warmup import start
 
             self._asked_for = {what for what in self.wanted if not on_disk(what).exists()}
             self._helper = start(sorted(self._asked_for))
+
+    def hurry(self, wait: bool) -> None:
+        """For work that is too long to interpret: compile at once, and `wait` for it if told to."""
+        if self.compiled or self._settled:
+            return
+        self.ask()
+        begun = monotonic()
+        while wait and not (self.ready() or self._failed or monotonic() - begun > _LONGEST):
+            sleep(0.1)
+        if wait or self.ready():
+            self._switch(True)  # and what is still not on disk is compiled on the spot
 
     @property
     def busy(self) -> bool:

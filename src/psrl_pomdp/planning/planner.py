@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import get_args
 
+from .. import compiled
 from ..errors import InvalidModelError
 from ..model import POMDP
 from .dynamics import Dynamics
@@ -19,6 +20,7 @@ from .threads import ONE_THREAD
 from .upper import Controller
 
 MAX_POINTS = 40_000
+_LARGE = 4000  # entries of M from which a round takes long where it is interpreted
 
 
 @PLANNING.timed
@@ -49,6 +51,8 @@ def plan(
     if not 0.0 < tolerance <= 1.0:
         raise InvalidModelError(f"tolerance is {tolerance}: wanted a scaled gap above 0 and up to 1")
     dynamics = Dynamics.of(model)
+    if dynamics.joint.size > _LARGE:  # compiling is on nobody's time limit
+        compiled.PLANNING.hurry(wait=time_limit is not None)
     begun = time.monotonic()
     most_points = min(max_points, _most_points(dynamics))
     if warm_start is None:
