@@ -28,6 +28,7 @@ import numpy as np
 
 from psrl_pomdp import FinitePrior, PSRLAgent, Setting, TSDESchedule, plan, problem, simulate
 from psrl_pomdp.agent import Effort
+from psrl_pomdp.compiled import GROUPS
 from psrl_pomdp.separation import separation
 from psrl_pomdp.simulation import Simulation
 
@@ -330,6 +331,8 @@ def learning() -> None:
 
 
 def main() -> None:
+    for group in GROUPS:
+        group.compile()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from psrl_pomdp import POMDP, Setting, load, plan, plan_many, problem, verify
+from psrl_pomdp.compiled import GROUPS
 
 Solver = Callable[[POMDP, float, float], tuple[float, float]]
 
@@ -380,6 +381,8 @@ def hard_section(seconds: float, solvers: dict[str, Solver], only: str, files: P
 
 
 def main() -> None:
+    for group in GROUPS:
+        group.compile()
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

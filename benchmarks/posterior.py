@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from psrl_pomdp import DirichletPrior, FinitePrior, Setting
 from psrl_pomdp.arrays import Array
+from psrl_pomdp.compiled import GROUPS
 
 Index = npt.NDArray[np.int64]
 Peer = Callable[[Array, int, int, int], object]
@@ -125,6 +126,8 @@ def finite() -> None:
 
 
 def main() -> None:
+    for group in GROUPS:
+        group.compile()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--long", action="store_true", help="10^6 steps, too")
     parser.add_argument("--peer", help="a Python file with run(sensor, n_actions, horizon, seed)")

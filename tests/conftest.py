@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from psrl_pomdp import compiled
+
+for group in compiled.GROUPS:
+    group.compile()  # what the tests spend their time with; programs that they start do as users' do
+
 COMPILE_NOTHING = {
     f"test_{room}"
     for room in ("fuzz", "go", "model", "pomdp_files", "pomdpx", "priors", "round_trip", "structure")

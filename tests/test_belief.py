@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+import psrl_pomdp.machine_code  # noqa: F401 - tells numba of our functions
 from oracles import every_path, random_kernel
 from psrl_pomdp import Setting, belief
 from psrl_pomdp.belief import reweigh

@@ -21,6 +21,7 @@ from psrl_pomdp import (
 from psrl_pomdp.agent import Effort
 from psrl_pomdp.baselines.certainty import CertaintyAgent, MAPAgent, MeanAgent
 from psrl_pomdp.posterior.mode import posterior_mode
+from psrl_pomdp.schedule import FixedSchedule
 
 COARSE = Effort(floor=0.02)
 
@@ -179,3 +180,15 @@ def test_the_guess_alone_can_be_fooled_for_ever() -> None:
     sampled = [float(simulate(world, PSRLAgent(prior, seed=i), 2000, seed=i).regret(best)) for i in range(8)]
     assert min(stuck) > 300
     assert np.mean(sampled) < 0.5 * np.mean(stuck)
+
+
+def test_the_mean_of_a_set_may_come_to_reach_fewer_states() -> None:
+    """Then the plan before is no start for the next one."""
+    setting = Setting(np.eye(3), [[0.0, 1.0, 2.0], [0.5, 0.5, 0.5]], [1.0, 0.0, 0.0])
+    few = [[[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]] * 2
+    many = [[[0.5, 0.0, 0.5], [0.5, 0.0, 0.5], [0.5, 0.0, 0.5]]] * 2
+    agent = MeanAgent(FinitePrior(setting, [few, many]), FixedSchedule(1), effort=COARSE)
+    agent.act(0)
+    assert agent.info.kernel[0, 0].tolist() == [0.5, 0.25, 0.25]
+    agent.act(1)
+    assert agent.info.kernel[0, 0].tolist() == [0.5, 0.5, 0.0]

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from commands import run
-from psrl_pomdp import POMDP, Plan, Setting, plan, problem, save
+from psrl_pomdp import POMDP, Plan, Setting, compiled, plan, problem, save
 from psrl_pomdp.cli import solve
 from psrl_pomdp.files.archives import pack, unpack
 from psrl_pomdp.planning import Round
@@ -254,12 +254,12 @@ def test_printed_bounds_are_bounds(lower: float, upper: float, scale: float) -> 
 # -- while it runs ------------------------------------------------------------------------------
 
 
-def test_the_progress_line() -> None:
+def test_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
     line = solve._ProgressLine(problem("tiger").setting.units)
     assert line.words(0.1).startswith("first round")
-    assert line.words(9.0).startswith("compiling, once")
-    line.compiled = True
-    assert line.words(9.0).startswith("first round")
+    monkeypatch.setattr(compiled.Group, "busy", True)
+    assert line.words(9.0) == "first round, compiling beside it, once ... 9 s"
+    monkeypatch.undo()
     line(Round(lower=0.0, upper=0.1, points=7, nodes=5, work=1e6, seconds=1.0))
     assert line.words(2.4) == "reward -1 to 10, gap 1.0e-01, 7 points, 5 nodes, 2 s"
     line.stopping = True

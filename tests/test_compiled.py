@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
-import inspect
 import os
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from fractions import Fraction
+from math import inf, isnan, nextafter
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from struct import pack, unpack
 from typing import Any
 
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
+from numba import njit
 
-import psrl_pomdp
-from psrl_pomdp.compiled import UNCOUNTED, OwnNames, forget_stale
-from psrl_pomdp.planning.bases import by_inverse
+import psrl_pomdp as pp
+from psrl_pomdp import compiled, exact, warmup
+from psrl_pomdp.compiled import Group, Loop, forget_stale, running
+from psrl_pomdp.experiment import jobs
+from psrl_pomdp.experiment.results import jobs_of
+from psrl_pomdp.experiment.study import study_from
+from psrl_pomdp.machine_code import OwnNames
+from psrl_pomdp.planning import pricing
+from psrl_pomdp.planning.pricing import LIST
+from psrl_pomdp.posterior.refresh import hamiltonian
 
-PACKAGE = Path(psrl_pomdp.__file__).parent
+PACKAGE = Path(pp.__file__).parent
 
 
 def test_compiled_code_is_deleted_when_a_module_with_compiled_functions_has_changed(tmp_path: Path) -> None:
     (tmp_path / "part").mkdir()
     sources = [tmp_path / "one.py", tmp_path / "part" / "other.py"]
-    kept = [tmp_path / "__pycache__" / "one.f-1.nbi", tmp_path / "part" / "__pycache__" / "other.g-1.nbc"]
+    kept = [
+        tmp_path / "__pycache__" / "one.f-1.nbi",
+        tmp_path / "part" / "__pycache__" / "other.g-1.nbc",
+        tmp_path / "__pycache__" / "compiled-planning-0",
+    ]
     for path in sources:
         path.write_text("from .compiled import kept\n")
 
@@ -36,19 +50,19 @@ def test_compiled_code_is_deleted_when_a_module_with_compiled_functions_has_chan
         forget_stale(tmp_path)
         return [path.exists() for path in kept]
 
-    assert compile_and_start() == [False, False]  # nothing tells which modules it was made from
-    assert compile_and_start() == [True, True]
+    assert compile_and_start() == [False] * 3  # nothing tells which modules it was made from
+    assert compile_and_start() == [True] * 3
     os.utime(sources[1], (1, 1))  # the same code
-    assert compile_and_start() == [True, True]
+    assert compile_and_start() == [True] * 3
     sources[1].write_text("from .compiled import kept  # and changed\n")
-    assert compile_and_start() == [False, False]
-    assert compile_and_start() == [True, True]
+    assert compile_and_start() == [False] * 3
+    assert compile_and_start() == [True] * 3
     (tmp_path / "plain.py").write_text("")
-    assert compile_and_start() == [True, True]
+    assert compile_and_start() == [True] * 3
     (tmp_path / "new.py").write_text("from numba import njit\n")
-    assert compile_and_start() == [False, False]
+    assert compile_and_start() == [False] * 3
     (tmp_path / ".#new.py").symlink_to("an editor's mark, which is no file")
-    assert compile_and_start() == [True, True]
+    assert compile_and_start() == [True] * 3
 
 
 def test_a_folder_that_cannot_be_written_to_is_left_alone(tmp_path: Path) -> None:
@@ -56,13 +70,6 @@ def test_a_folder_that_cannot_be_written_to_is_left_alone(tmp_path: Path) -> Non
     (tmp_path / "__pycache__").write_text("not a folder")
     forget_stale(tmp_path)
     assert (tmp_path / "__pycache__").read_text() == "not a folder"
-
-
-def test_every_compiled_function_is_kept_by_these_rules() -> None:
-    sources = [path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "compiled.py"]
-    assert sum(len(re.findall(r"^@(?:kept|bare)\(", text, flags=re.M)) for text in sources) > 100
-    ways = [way for text in sources for way in re.findall(r"\bn?jit\(.*", text)]
-    assert {way for way in ways if way != 'njit(inline="always")'} == set()
 
 
 def test_two_processes_that_keep_code_at_one_time_do_not_get_in_each_others_way(tmp_path: Path) -> None:
@@ -82,92 +89,379 @@ def test_two_processes_that_keep_code_at_one_time_do_not_get_in_each_others_way(
     assert other.load("for three states") == "code for three"
 
 
-def test_every_compiled_function_is_kept_in_files_of_its_own() -> None:
-    kept = [one for one in compiled_functions() if "inline" not in one.targetoptions]
-    assert len(kept) > 100
-    assert {type(one._cache._cache_file) for one in kept} == {OwnNames}
-
-
-def functions(module: ModuleType) -> Iterator[FunctionType]:
-    """The functions and methods that are written in a module, compiled ones as Python has them."""
-    for thing in vars(module).values():
-        for one in vars(thing).values() if isinstance(thing, type) else (thing,):
-            plain = getattr(one, "py_func", getattr(one, "fget", one))
-            if isinstance(plain, FunctionType) and plain.__module__ == module.__name__:
-                yield plain
-
-
-def names_in(code: CodeType) -> Iterator[str]:
-    """Names that a function uses, and the functions inside it."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from names_in(inner)
-
-
-def called(function: FunctionType) -> Iterator[Dispatcher]:
-    """The compiled functions that a function names, by themselves or through their module."""
-    names, known = list(names_in(function.__code__)), function.__globals__
-    for name in names:
-        if isinstance(known.get(name), Dispatcher):
-            yield known[name]
-        elif isinstance(known.get(name), ModuleType):
-            yield from (
-                vars(known[name])[other]
-                for other in names
-                if isinstance(vars(known[name]).get(other), Dispatcher)
+def loops() -> list[Loop]:
+    """All functions of loops in modules that need nothing else installed."""
+    for path in PACKAGE.rglob("*.py"):
+        if "compiled import" in path.read_text():
+            importlib.import_module(
+                ".".join(("psrl_pomdp", *path.relative_to(PACKAGE).with_suffix("").parts))
             )
+    return [loop for group in compiled.GROUPS for loop in group.loops]
 
 
-def modules() -> list[ModuleType]:
-    """Those of the package that need nothing else installed."""
-    return [
-        importlib.import_module(".".join(("psrl_pomdp", *path.relative_to(PACKAGE).with_suffix("").parts)))
-        for path in PACKAGE.rglob("*.py")
-        if not path.name.startswith("__") and "torch" not in path.read_text()
-    ]
-
-
-def compiled_functions() -> set[Any]:
-    return {one for module in modules() for one in vars(module).values() if isinstance(one, Dispatcher)}
+def test_every_function_that_numba_compiles_is_marked() -> None:
+    sources = [path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "machine_code.py"]
+    assert [text for text in sources if re.search(r"^(?:from|import) numba", text, flags=re.M)] == []
+    assert len(loops()) > 100
 
 
 def test_no_rounding_is_left_to_the_compiler() -> None:
     """It would depend on what else a process has compiled, and results on that."""
-    harmless = {"nnan", "nsz"}
-    free = {
-        one.py_func.__name__: one.targetoptions["fastmath"]
-        for one in compiled_functions()
-        if one.targetoptions.get("fastmath")
-    }
-    assert {name for name, freedom in free.items() if not set(freedom) <= harmless} == set()
+    free = [set(loop.targetoptions.get("fastmath", ())) - {"nnan", "nsz"} for loop in loops()]
+    assert set().union(*free) == set()
 
 
-def test_a_fused_product_is_rounded_once() -> None:
-    a, b, out = 1.0 + 2.0**-30, 1.0 - 2.0**-30, np.empty(2)
-    by_inverse(np.array([[1.0, 0.0], [b, 0.0]]), 2, np.array([-1.0, a]), out)
-    assert a * b - 1.0 == 0.0
-    assert out[0] == -(2.0**-60)
+# -- products that are rounded once ------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not UNCOUNTED, reason="this numba does not tell which functions make no arrays")
-def test_what_returns_arrays_is_called_from_python_or_from_compiled_code_and_not_from_both() -> None:
-    """Kept by several processes, it would crash: `psrl_pomdp.compiled` says why."""
-    compiled = compiled_functions()
-    plain = {one.py_func for one in compiled}
-    from_compiled = {other for one in compiled for other in called(one.py_func)}
-    from_python = {
-        other
-        for module in modules()
-        for one in functions(module)
-        if one not in plain
-        for other in called(one)
-    }
-    assert len(from_compiled) > 50
-    assert len(from_python) > 30
-    both = {
-        one.py_func.__name__
-        for one in from_compiled & from_python
-        if one.targetoptions.get("_nrt", True) and "return " in inspect.getsource(one.py_func)
-    }
-    assert both == set()
+def exactly(a: float, b: float, c: float) -> float:
+    """a b + c by fractions, for finite numbers whose result is no zero."""
+    total = Fraction(a) * Fraction(b) + Fraction(c)
+    try:
+        return total.numerator / total.denominator
+    except OverflowError:
+        return inf if total > 0 else -inf
+
+
+def hard_triples() -> list[tuple[float, float, float]]:
+    rng = np.random.default_rng(1)
+
+    def some(exponent: int, count: int) -> list[float]:
+        sizes = 2.0 ** rng.integers(-exponent, exponent, count).astype(float)
+        return list((rng.choice([-1.0, 1.0], count) * rng.random(count) * sizes).tolist())
+
+    ordinary = list(zip(some(30, 2000), some(30, 2000), some(30, 2000), strict=True))
+    cancelling = [(a, b, -a * b) for a, b, _ in ordinary[:500]]
+    nearly = [(a, b, nextafter(-a * b, 0.0)) for a, b, _ in ordinary[:500]]
+    extreme = list(zip(some(535, 2000), some(535, 2000), some(1020, 2000), strict=True))
+    bits = [unpack("3d", rng.bytes(24)) for _ in range(2000)]
+    halves = [1.0 + 2.0**-k for k in range(20, 53)]
+    ties = [
+        (half, 2.0**-53 * other, one) for half in halves for other in halves[::4] for one in (1.0, -1.0, half)
+    ]
+    tiny = [(2.0**-537 * a, 2.0**-537 * b, 5e-324 * round(100 * c)) for a, b, c in ordinary[:500]]
+    return [*ordinary, *cancelling, *nearly, *extreme, *bits, *ties, *tiny]
+
+
+@pytest.mark.parametrize("fma", [exact.by_halves, exact.fma])
+def test_a_product_and_a_sum_are_rounded_once(fma: Any) -> None:
+    different = 0
+    for a, b, c in hard_triples():
+        if not all(map(np.isfinite, (a, b, c))):
+            continue
+        wanted = exactly(a, b, c)
+        assert wanted == fma(a, b, c), (a, b, c)
+        with np.errstate(all="ignore"):
+            different += wanted != float(np.float64(a) * np.float64(b) + np.float64(c))
+    assert different > 1000
+
+
+def test_compiled_code_rounds_products_and_sums_as_python_does() -> None:
+    fma = compiled.fma
+    machine = njit(lambda a, b, c: fma(a, b, c))
+    specials = [0.0, -0.0, 1.0, -1.0, 5e-324, 1e308, inf, -inf, float("nan")]
+    triples = [(a, b, c) for a in specials for b in specials for c in specials]
+    for a, b, c in triples + hard_triples():
+        ours, own = fma(a, b, c), machine(a, b, c)
+        assert pack("d", ours) == pack("d", own) or (isnan(ours) and isnan(own)), (a, b, c)
+
+
+# -- interpreted and compiled ------------------------------------------------------------------------
+
+
+def drawn_model(seed: int, n_states: int, n_actions: int, n_readings: int) -> pp.POMDP:
+    rng = np.random.default_rng(seed)
+    setting = pp.Setting(
+        rng.dirichlet(np.ones(n_readings), size=n_states),
+        rng.random((n_actions, n_states)),
+        np.full(n_states, 1.0 / n_states),
+    )
+    return pp.POMDP(setting, rng.dirichlet(np.ones(n_states), size=(n_actions, n_states)))
+
+
+def drawn_prior(n_states: int) -> pp.DirichletPrior:
+    model = drawn_model(0, n_states, 2, 2)
+    return pp.DirichletPrior(model.setting, np.ones(model.transition.shape))
+
+
+MODELS = {
+    **{name: (name, 2e-2) for name in ("tiger", "railway", "random", "separated", "two-rooms", "river-swim")},
+    "many points": ("railway", 3e-5),
+    **{
+        f"drawn-{n_states}": ((n_states, n_states, 2, 3), 5e-2)
+        for n_states in (2, 3, 5, 7, 8, 9, 12)
+    },
+}  # fmt: skip
+
+
+def digest(*arrays: Any) -> str:
+    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_plan_is_the_same_interpreted_and_compiled(name: str) -> None:
+    what, tolerance = MODELS[name]
+    model = pp.problem(what) if isinstance(what, str) else drawn_model(*what)
+    found = []
+    for way in (True, False):
+        with running(way):
+            plan = pp.plan(model, tolerance)
+        grid, own = plan.grid, plan.controller
+        found.append(
+            (
+                plan.status,
+                [(r.lower, r.upper, r.points, r.nodes, r.work) for r in plan.rounds],
+                digest(grid.points, grid.values, grid.basis, grid.weights, grid.parents),
+                digest(own.actions, own.successors, own.vectors),
+            )
+        )
+    assert found[0] == found[1]
+
+
+AGENTS = (
+    {"kind": "psrl", "name": "family", "prior": "finite"},
+    {"kind": "psrl", "name": "rows", "prior": "dirichlet"},
+    {"kind": "random"},
+    {"kind": "ba-pomcp", "options": {"n_simulations": 20}},
+)
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.get("name", agent["kind"]))
+def test_a_result_has_the_same_bytes_interpreted_and_compiled(agent: dict[str, Any]) -> None:
+    study = study_from(
+        {
+            "title": "both",
+            "problem": "railway",
+            "horizon": 40,
+            "seeds": 2,
+            "tolerance": 1e-2,
+            "agents": [agent],
+        }
+    )
+    job = jobs_of(study)[0]
+    found = []
+    for way in (True, False):
+        with running(way):
+            jobs._truth_planned.cache_clear()
+            found.append(jobs.perform(study, job))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("prior", [pp.problem("tiger").prior, drawn_prior(9)], ids=["tiger", "nine states"])
+def test_an_ensemble_does_the_same_interpreted_and_compiled(prior: pp.DirichletPrior) -> None:
+    found = []
+    for way in (True, False):
+        with running(way):
+            agent = pp.PSRLAgent(prior, seed=1, effort=pp.Effort(floor=0.2, ceiling=0.2))
+            reading = None if prior.setting.first_observation is None else 0
+            actions = [agent.act(reading), *(agent.act(k % 2) for k in range(8))]
+            own: Any = agent.posterior
+            own.refresh()
+            moved = hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)
+            found.append((actions, digest(own.weights, own.kernels, own.expected_counts, moved)))
+    assert found[0] == found[1]
+
+
+# -- when what runs ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Group:
+    """A group that runs interpreted at first, whatever the tests run, and whose code is in a folder."""
+    monkeypatch.setattr(compiled, "_CODE", "")
+    monkeypatch.setattr(compiled, "on_disk", lambda what: tmp_path / what)
+    return Group("test")
+
+
+def counted(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[Loop, list[str]]:
+    """A function of the group, and in which way its calls went."""
+    ways: list[str] = []
+
+    def function(more: int) -> int:
+        ways.append("interpreted")
+        return loop(more - 1) if more else 1
+
+    monkeypatch.setattr(compiled, "LEARNING", group)
+    loop = Loop(function, {})  # type: ignore[arg-type]
+    loop._dispatcher = lambda more: ways.append("compiled") or 1  # type: ignore[func-returns-value]
+    return loop, ways
+
+
+def test_code_on_disk_is_used_when_interpreting_has_taken_a_little(
+    group: Group, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    loop, ways = counted(group, monkeypatch)
+    loop(0)
+    group._spent = 10.0
+    monkeypatch.setattr(group, "ask", lambda: ways.append("asks"))
+    loop(0)
+    group._patience = 0.0
+    (tmp_path / "test").touch()
+    loop(0)
+    loop(0)
+    assert ways == ["interpreted", "asks", "interpreted", "compiled", "compiled"]
+    group.want("more")  # which is not there
+    loop(0)
+    assert ways[-1] == "interpreted"
+
+
+def test_a_long_call_goes_over_to_compiled_code_in_its_midst(
+    group: Group, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    loop, ways = counted(group, monkeypatch)
+    (tmp_path / "test").touch()
+    clock = iter(np.arange(0.0, 10.0, 0.1).tolist())
+    monkeypatch.setattr(compiled, "perf_counter", lambda: next(clock))
+    assert loop(100) == 1
+    assert ways == ["interpreted"] * 3 + ["compiled"]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_another_process_compiles_and_only_one_does(
+    group: Group, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """With nothing to show for it in the folder, which may be one that nobody can write to."""
+    begun = []
+
+    def start(what: list[str]) -> subprocess.Popen[bytes]:
+        begun.append(what)
+        return subprocess.Popen([sys.executable, "-c", f"raise SystemExit({code})"])
+
+    monkeypatch.setattr(warmup, "start", start)
+    group.ask()
+    group.ask()
+    assert begun == [["test"]]
+    assert group._helper is not None
+    group._helper.wait()
+    assert group.ready() == (code == 0)
+    group.ask()
+    assert begun == [["test"]]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("wait", [True, False])
+def test_long_work_waits_for_compiled_code_if_told_to(
+    group: Group, monkeypatch: pytest.MonkeyPatch, code: int, wait: bool
+) -> None:
+    """Where the other process fails, it compiles by itself."""
+    words = f"import time; time.sleep(0.2); raise SystemExit({code})"
+    monkeypatch.setattr(warmup, "start", lambda _: subprocess.Popen([sys.executable, "-c", words]))
+    loop, ways = counted(group, monkeypatch)
+    group.hurry(wait)
+    loop(0)
+    assert ways == ["compiled" if wait else "interpreted"]
+    if group._helper is not None:
+        group._helper.wait()
+
+
+def test_what_is_compiled_once_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(compiled, "on_disk", lambda what: tmp_path / "new" / what)
+    monkeypatch.setattr(warmup, "rehearse", done.append)
+    for what in ("planning", "planning", "finite-3"):
+        warmup.compile_once(what)
+    assert done == ["planning", "finite-3"]
+
+
+SWEEPS = """
+import sys
+import numpy as np
+from numba.core import event
+from psrl_pomdp import compiled, problem
+from psrl_pomdp.planning.chains import stationary
+from psrl_pomdp.planning.dynamics import Dynamics
+
+class Told(event.Listener):
+    def on_start(self, _event): pass
+    def on_end(self, happened):
+        name = happened.data["dispatcher"].py_func
+        if name.__module__.startswith("psrl"): print(name.__name__)
+
+event.register("numba:compile", Told())
+compiled.PLANNING.compile()
+mass = np.full((1, 2), 0.5)
+factors = Dynamics.of(problem("tiger")).factors
+print(stationary(factors, np.zeros(1, int), np.zeros((1, 2), int), mass, 0.9, 1e-9, 5), mass.tolist())
+"""
+
+
+def test_what_a_function_calls_is_loaded_before_it(tmp_path: Path) -> None:
+    """Two processes compile at one time; then one loads; then one finds that something is missing."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+
+    def begin() -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", SWEEPS]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    def words(process: subprocess.Popen[str]) -> list[str]:
+        out, _ = process.communicate()
+        assert process.returncode == 0
+        return out.splitlines()
+
+    first, second = map(words, [begin(), begin()])
+    assert first == second
+    assert first[:-1] == ["move", "apply_transposed", "stationary"]
+    assert words(begin()) == first[-1:]
+    for path in tmp_path.rglob("chains.apply_transposed*"):
+        path.unlink()
+    assert words(begin()) == ["apply_transposed", first[-1]]
+    assert words(begin()) == first[-1:]
+
+
+def test_arrays_round_products_and_sums_as_numbers_do() -> None:
+    triples = [t for t in hard_triples() if all(map(np.isfinite, t))]
+    with np.errstate(all="ignore"):
+        for a in [*sorted({t[0] for t in triples})[::200], 0.0, 1e-300]:
+            b, c = np.array([t[1] for t in triples]), np.array([t[2] for t in triples])
+            wanted = np.array([exact.by_halves(a, *pair) for pair in zip(b, c, strict=True)])
+            assert exact.by_arrays(a, b, c).tobytes() == wanted.tobytes()
+
+
+def test_prices_in_python_are_those_of_the_loop() -> None:
+    rng = np.random.default_rng(2)
+    for n, m in ((1, 1), (7, 2), (60, 3), (200, 4), (97, 5), (300, 9)):
+        points, rows = rng.random((m + 1, n)) * (rng.random((m + 1, n)) < 0.7), rng.permutation(m + 1)[:m]
+        worth = np.where(rng.random(n) < 0.2, -1e300, rng.normal(size=n))
+        dual, found = rng.normal(size=m), []
+        for prices in (pricing._prices.py_func, pricing._prices_by_arrays):
+            out, tops = np.empty(n), np.zeros(LIST)
+            with np.errstate(all="ignore"):
+                prices(points, worth, n, rows, m, dual, out)
+            for best in (pricing._tops.py_func, pricing._tops_by_arrays):
+                found.append((best(out, n, (n + LIST - 1) // LIST, tops), out.tobytes(), tops.tobytes()))
+        assert len(set(found)) == 1
+
+
+REHEARSED = """
+import numpy as np
+import psrl_pomdp as pp
+from numba.core import event
+from psrl_pomdp import compiled, warmup
+
+class Told(event.Listener):
+    def on_start(self, _event): pass
+    def on_end(self, happened): print(happened.data["dispatcher"].py_func.__qualname__, happened.data["args"])
+
+for what in ("planning", "learning", "finite-3", "dirichlet-3"):
+    warmup.rehearse(what)
+event.register("numba:compile", Told())
+for name in ("tiger", "railway", "two-rooms", "machine-repair", "separated"):
+    pp.plan(pp.problem(name), 1e-3)
+world = pp.problem("railway")
+for prior in (world.family, world.prior):
+    for driver in ("compiled", "streaming"):
+        agent = pp.PSRLAgent(prior, seed=1)
+        trace = pp.simulate(world, agent, 300, seed=1, driver=driver)
+        agent.act(None)
+        agent.info
+        agent = pp.PSRLAgent.from_bytes(agent.to_bytes())
+        agent.act(1)
+        trace.controlled(pp.plan(world, 1e-2))
+print([group.compiled for group in compiled.GROUPS])
+"""
+
+
+def test_no_agent_compiles_anything_after_its_rehearsal() -> None:
+    command, environment = [sys.executable, "-c", REHEARSED], os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["[True, True]"], done.stdout + done.stderr

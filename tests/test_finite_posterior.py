@@ -133,6 +133,21 @@ def test_a_falsified_kernel_has_weight_zero_for_good() -> None:
         posterior.belief(posterior.prior.kernels[1])
 
 
+def test_what_is_left_when_the_leader_is_ruled_out_has_weight() -> None:
+    """However little it had: weights are relative to the largest, and 1e-400 of it is no number."""
+    setting = Setting([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]], [[0.0, 1.0]], [1.0, 0.0], first_observation=None)
+    stays = [[[1.0, 0.0], [0.0, 1.0]]]
+    leaves = [[[1e-30, 1.0 - 1e-30], [1.0 - 1e-30, 1e-30]]]
+    posterior = FinitePrior(setting, [stays, leaves]).posterior()
+    posterior.start(None)
+    posterior.update_many([0] * 40, [0] * 40)
+    posterior.update(0, 2)  # which the first kernel rules out
+    posterior.update(0, 0)
+    assert posterior.weights.tolist() == [0.0, 1.0]
+    assert np.isfinite(posterior.expected_counts).all()
+    assert posterior.expected_counts.sum() == pytest.approx(41.0)
+
+
 def test_the_impossible_is_named_and_changes_nothing() -> None:
     posterior = falsifiable().posterior()
     with pytest.raises(ImpossibleObservation, match=r"observation 1 \(b\) .* as the first reading"):

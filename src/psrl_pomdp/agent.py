@@ -43,6 +43,7 @@ from .posterior.ensemble import Used
 from .posterior.protocol import action_numbers, reading_number, reading_numbers
 from .records import REASONS, EpisodeRecord, Info
 from .schedule import DoublingSchedule, Schedule, TSDESchedule
+from .structure import reachable_states
 
 if TYPE_CHECKING:
     from .posterior import DirichletPosterior, FinitePosterior
@@ -302,7 +303,9 @@ class PSRLAgent(AtomicCalls):
         if self.planner is not plan:
             found, work = self.planner(model, tolerance, self.effort.time_limit), 0.0
         else:
-            near = earlier if isinstance(earlier, Plan) else None
+            near = (
+                earlier if isinstance(earlier, Plan) and earlier.states == reachable_states(model) else None
+            )
             found = self.effort.planned(model, tolerance, near, rtol)
             work = found.rounds[-1].work if found.rounds else 0.0
             if index is not None and isinstance(earlier, Plan) and earlier.gap < found.gap:

@@ -26,14 +26,14 @@ underflow nor lose digits in 10^7 steps.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from .arrays import Array
-from .compiled import bare
+from .compiled import bare, inlined
 from .model import Setting
 
 LANES = 16  # L: how many kernels are side by side in a block; a power of two, which `expect` halves
@@ -168,7 +168,7 @@ def first_likelihood(setting: Setting, reading: int | None) -> Array:
     return np.ascontiguousarray(setting.first_observation[:, reading])
 
 
-@njit(inline="always")
+@inlined
 def into(states, step, before, t, n):
     """Σ_s before(s) step(s, t) in lane n of a block."""
     mass = before[n] * step[t * LANES + n]
@@ -177,7 +177,7 @@ def into(states, step, before, t, n):
     return mass
 
 
-@bare(error_model="numpy")
+@bare(error_model="numpy", inner=True, linked=True)
 def predict(states, moves, held, likelihood, predicted, chance):
     """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
     for b in range(len(held)):
@@ -191,7 +191,7 @@ def predict(states, moves, held, likelihood, predicted, chance):
             chance[b * LANES + n] = total
 
 
-@bare(error_model="numpy")
+@bare(error_model="numpy", inner=True, linked=True)
 def condition(states, moves, likelihood, inverse, steps):
     """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
     n_states = len(states)
@@ -205,7 +205,7 @@ def condition(states, moves, likelihood, inverse, steps):
                     step[k] = move[k] * factor
 
 
-@bare(error_model="numpy")
+@bare(error_model="numpy", inner=True, linked=True)
 def count(states, steps, old, new, weight, shares):
     """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
 
@@ -231,14 +231,14 @@ def count(states, steps, old, new, weight, shares):
                         after[t * LANES + n] = into(states, step, before, t, n)
 
 
-@bare(error_model="numpy")
+@bare(error_model="numpy", inner=True, linked=True)
 def invert(chance):
     """P becomes 1 / P, and 0 where the reading is impossible under the kernel."""
     for n in range(len(chance)):
         chance[n] = 1.0 / chance[n] if chance[n] > 0.0 else 0.0
 
 
-@bare()
+@bare(inner=True, linked=True)
 def normalise(predicted, inverse, held, belief):
     """h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
     n_states, n_kernels = belief.shape
@@ -251,7 +251,7 @@ def normalise(predicted, inverse, held, belief):
                 belief[s, b * LANES + n] = h
 
 
-@bare()
+@bare(inner=True, linked=True)
 def visit(counts, held, first):
     """The present step in φ: φ_t(a_t, s; s) + h_t(s), where the pair (a_t, 0) has number `first`."""
     for b in range(len(held)):
@@ -260,7 +260,7 @@ def visit(counts, held, first):
                 counts[b, first + s, n] += held[b, n]
 
 
-@bare()
+@bare(inner=True, linked=True)
 def expect(shares, expected):
     """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again.
 
@@ -280,23 +280,29 @@ def expect(shares, expected):
                 share[n] = 0.0
 
 
-@bare()
+@bare(linked=True, inner=True)
+def logarithm(number):
+    """Of a number that is not negative: minus infinity for 0."""
+    return math.log(number) if number > 0.0 else -np.inf
+
+
+@bare(inner=True)
 def fold(log_weight, product, scale):
     """Move the running products into the log weights, of which the largest becomes 0."""
     largest = -np.inf
     for n in range(len(product)):
         if product[n] > 0.0:
-            log_weight[n] += np.log(product[n])
+            log_weight[n] += math.log(product[n])
             product[n] = 1.0
             largest = max(largest, log_weight[n])
         else:
             log_weight[n] = -np.inf
     for n in range(len(product)):
         log_weight[n] -= largest
-        scale[n] = np.exp(log_weight[n])
+        scale[n] = math.exp(log_weight[n])
 
 
-@bare()
+@bare(inner=True, linked=True)
 def possible(product, chance):
     """Whether some kernel that still has weight gives the reading a chance."""
     found = False
@@ -305,19 +311,22 @@ def possible(product, chance):
     return found
 
 
-@bare()
+@bare(inner=True, linked=True)
 def reweigh(log_weight, product, scale, chance):
     """f_{t+1}(θ) ∝ P f_t(θ); a kernel that gave the reading no chance never comes back."""
-    small = False
+    small, ruled_out = False, False
     for n in range(len(product)):
         small |= product[n] * chance[n] < _SMALL and product[n] > 0.0 and chance[n] > 0.0
+        ruled_out |= product[n] > 0.0 and chance[n] == 0.0
     if small:
         fold(log_weight, product, scale)
     for n in range(len(product)):
         product[n] *= chance[n]
+    if ruled_out:  # what is left may be next to nothing beside it
+        fold(log_weight, product, scale)
 
 
-@bare(error_model="numpy")
+@bare(error_model="numpy", inner=True, linked=True)
 def linear_weights(product, scale, weight):
     """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f².
 
@@ -403,7 +412,7 @@ def weights(filters: Filters) -> Array:
     return np.asarray(linear / linear.sum())
 
 
-@bare()
+@bare(linked=True)
 def drawn(probabilities, uniform):
     """The outcome that a number between 0 and 1 picks."""
     passed = 0.0

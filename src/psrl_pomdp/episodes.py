@@ -67,7 +67,7 @@ class World(NamedTuple):
     after: Array  # [S]: scratch
 
 
-@bare()
+@bare(linked=True)
 def choose(policy, used):
     """a_t = π_k(h_t(·; θ_k)): the action of the controller's node, or the one of the least `worth`.
 
@@ -89,7 +89,7 @@ def choose(policy, used):
     return best
 
 
-@bare()
+@bare(inner=True, linked=True)
 def weigh(policy, used, action):
     """`worth[a]` = c(b, a) + Σ_o min_n α_n·(b M[a, o]) at the belief in use."""
     belief, moved, vectors = used.belief, policy.moved, policy.vectors
@@ -114,7 +114,7 @@ def weigh(policy, used, action):
     policy.worth[action] = total
 
 
-@bare()
+@bare(inner=True, linked=True)
 def value(vectors, belief):
     """min α_n·b."""
     n = best_vector(vectors, belief)
@@ -124,7 +124,7 @@ def value(vectors, belief):
     return total
 
 
-@bare()
+@bare(linked=True)
 def take_in(policy, used, episode, expected, likelihood, action, reading):
     """h_{t+1}(·; θ_k), m̃_{t+1}, and why the episode is over, if it is: in `episode.clock[3]`."""
     clock, pseudo = episode.clock, episode.pseudo
@@ -147,7 +147,7 @@ def take_in(policy, used, episode, expected, likelihood, action, reading):
     clock[3] = over
 
 
-@bare()
+@bare(linked=True)
 def raise_counts(pseudo, expected, t):
     """m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉), with what rounding adds to a whole number taken off first."""
     for a in range(pseudo.shape[0]):
@@ -158,7 +158,7 @@ def raise_counts(pseudo, expected, t):
                 pseudo[a, s] = max(pseudo[a, s], min(ceiling, t))
 
 
-@bare()
+@bare(inner=True, linked=True)
 def doubled(pseudo, pseudo_start):
     """Whether m̃_t(s, a) > 2 m̃_{t_k}(s, a) for some (s, a)."""
     found = False
@@ -168,7 +168,7 @@ def doubled(pseudo, pseudo_start):
     return found
 
 
-@bare(error_model="numpy")
+@bare(error_model="numpy", linked=True)
 def answer(world, action, used, uniforms):
     """What the world does after an action: the cost, the next state and reading, h(·; θ*), and the sums."""
     transition, belief, sums = world.transition[action], world.belief, world.sums
@@ -197,7 +197,7 @@ def answer(world, action, used, uniforms):
         belief[s] = world.after[s] / total
 
 
-@bare()
+@bare(inner=True, linked=True)
 def filtered(transition, sensor, belief, reading, after):
     """b M[a, o]: P(o | b, a) τ(b, a, o)."""
     for t in range(len(after)):
@@ -266,10 +266,17 @@ def controlled(transition, sensor, cost, vectors, belief, actions, readings, end
     first, total, k = value(vectors, belief), 0.0, 0
     for i in range(len(actions)):
         action = actions[i]
-        total += (cost[action] * belief).sum() - value(vectors, belief)
+        paid = 0.0
+        for s in range(len(belief)):
+            paid += cost[action, s] * belief[s]
+        total += paid - value(vectors, belief)
         total += expected_value(vectors, transition[action], sensor[action], belief, after)
         filtered(transition[action], sensor[action], belief, readings[i], after)
-        belief[:] = after / after.sum()
+        mass = 0.0
+        for s in range(len(belief)):
+            mass += after[s]
+        for s in range(len(belief)):
+            belief[s] = after[s] / mass
         while k < len(ends) and ends[k] == i + 1:
             out[k] = total + first - value(vectors, belief)
             k += 1

@@ -147,6 +147,11 @@ def _period(edges: Mask) -> int:
     return int(np.gcd.reduce(np.abs(depth[source] + 1 - depth[target])))
 
 
+def reachable_states(model: POMDP) -> tuple[int, ...]:
+    """The states that some policy reaches from the model's start."""
+    return reachable(np.asarray((model.transition > 0).any(axis=0)), model.setting.initial > 0)
+
+
 def reachable(edges: Mask, start: Mask) -> tuple[int, ...]:
     """The states that a walk along `edges[s, s']` from the `start` states can visit."""
     seen, frontier = start.copy(), start

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arrays import Array
-from ..compiled import kept
+from ..compiled import LEARNING, kept
 from ..errors import InvalidModelError
 from ..model import POMDP, Units
 from ..planning import optimal_gain
@@ -114,6 +114,7 @@ class CoarsePlanner:
 
 def grid(n_states: int, divisions: int) -> tuple[Index, Index]:
     """Points `[N, S]` of whole numbers that sum to `divisions`, and where each is found again."""
+    LEARNING.want("others")
     count = comb(divisions + n_states - 1, n_states - 1)
     if count > MOST_POINTS:
         raise InvalidModelError(

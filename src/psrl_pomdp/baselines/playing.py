@@ -24,7 +24,7 @@ from ..agent import policy_of
 from ..arrays import Array
 from ..belief import first_likelihood, likelihoods
 from ..checks import PlanLike
-from ..compiled import kept
+from ..compiled import LEARNING, kept
 from ..effort import Effort
 from ..files.archives import as_saved_agent
 from ..model import POMDP, Setting
@@ -63,6 +63,7 @@ class Player:
     """An estimated model, its plan, and the belief under it as readings come."""
 
     def __init__(self, model: POMDP, found: PlanLike, belief: Array) -> None:
+        LEARNING.want("others")
         self.model, self.found = model, found
         self.likelihood = likelihoods(model.setting)
         self.used = _used(model.transition, belief)

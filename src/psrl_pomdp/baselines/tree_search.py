@@ -18,6 +18,7 @@ All chance is handed in, three uniform numbers a step.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ import numpy.typing as npt
 
 from ..arrays import Array
 from ..belief import drawn
-from ..compiled import kept
+from ..compiled import LEARNING, bare, kept
 
 Index = npt.NDArray[np.int64]
 
@@ -53,6 +54,7 @@ class Tree(NamedTuple):
 
 def empty_tree(n_simulations: int, depth: int, n_actions: int, n_observations: int) -> Tree:
     """Room for a search."""
+    LEARNING.want("others")
     histories = (n_simulations + 1, n_actions)
     return Tree(
         np.zeros(histories, np.int64),
@@ -105,24 +107,26 @@ def descend(worlds, tree, size, uniforms, exploration):
     return size, length
 
 
-@kept()
+@bare(inner=True)
 def promising(visits, value, exploration, uniform):
     """The action with the least V − c √(log N / n), untried ones first; equals are met in a random order."""
-    n_actions = len(visits)
-    scale = exploration * np.sqrt(np.log(max(1, visits.sum())))
+    n_actions, tried = len(visits), 0
+    for a in range(n_actions):
+        tried += visits[a]
+    scale = exploration * math.sqrt(math.log(max(1, tried)))
     first = int(uniform * n_actions)
     best, least = first, np.inf
     for k in range(n_actions):
         a = (first + k) % n_actions
         if visits[a] == 0:
             return a
-        bound = value[a] - scale / np.sqrt(visits[a])
+        bound = value[a] - scale / math.sqrt(visits[a])
         if bound < least:
             best, least = a, bound
     return best
 
 
-@kept()
+@bare(inner=True)
 def back_up(tree, length, discount):
     """V(h, a) takes in the discounted cost that followed, for the first `length` histories on the way."""
     total = 0.0

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 GAP_LEFT_OPEN = 3  # the exit code
 _FIGURES = (".png", ".svg", ".pdf")
-_PATIENCE = 1.5  # seconds after which compiling is not from the disk
 _STATUS = {
     "closed": "closed: the gap is within the tolerance",
     "coarse": "coarse: the gap is as asked for, but more than a fifth of what is at stake",
@@ -143,7 +142,7 @@ def command(
     """Bracket the best long-run average of a known model, and say what a policy that attains it does.
 
     Both bounds hold whenever it stops, also at Ctrl-C, which ends the round and prints what was found so
-    far. The first run on a machine compiles, which takes about a minute, once.
+    far. A long first run compiles the planner in another process beside it, once.
 
     \b
     Examples:
@@ -186,14 +185,10 @@ def command(
 
 def _solve(model: POMDP, tolerance: float, **limits: Any) -> Plan:
     from ..planning import plan
-    from ..problems import problem
 
     try:
-        with _progress(model.setting.units) as line:
-            plan(problem("no-sensor"), tolerance=1.0)  # compiles, so that the line can say what takes long
-            line.compiled = True
-            with _interrupts_between_rounds(line):
-                return plan(model, tolerance, progress=line, **limits)
+        with _progress(model.setting.units) as line, _interrupts_between_rounds(line):
+            return plan(model, tolerance, progress=line, **limits)
     except SystemError as error:  # how numba passes on a Ctrl-C inside of compiled code
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
@@ -253,7 +248,6 @@ class _ProgressLine:
     def __init__(self, units: Units) -> None:
         self.units = units
         self.last: Round | None = None
-        self.compiled = False
         self.stopping = False
         self._begun = time.monotonic()
 
@@ -272,14 +266,19 @@ class _ProgressLine:
         if self.stopping:
             return f"stopping after this round (Ctrl-C again: at once) ... {clock}"
         if self.last is None:
-            if self.compiled or seconds < _PATIENCE:
-                return f"first round ... {clock}"
-            return f"compiling, once, for about a minute ... {clock}"
+            return f"first round{self._beside()} ... {clock}"
         low, high = sorted(self.units.from_scaled([self.last.lower, self.last.upper]).tolist())
         return (
             f"{self.units.kind} {low:.6g} to {high:.6g}, gap {self.last.upper - self.last.lower:.1e}, "
-            f"{self.last.points} points, {self.last.nodes} nodes, {clock}"
+            f"{self.last.points} points, {self.last.nodes} nodes{self._beside()}, {clock}"
         )
+
+    @staticmethod
+    def _beside() -> str:
+        """What another process does meanwhile."""
+        from .. import compiled
+
+        return ", compiling beside it, once" if compiled.PLANNING.busy else ""
 
 
 # -- what was found ---------------------------------------------------------------------------------

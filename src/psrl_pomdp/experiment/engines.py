@@ -63,9 +63,13 @@ def local(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _watch(parent: int) -> None:
-    """Nobody is left behind by a dead parent."""
+    """Nobody is left behind by a dead parent, which also sees to it that what is needed is compiled."""
     import signal
 
+    from .. import compiled
+
+    for group in compiled.GROUPS:
+        group.asks = False
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then stops us
 
     def leave() -> None:

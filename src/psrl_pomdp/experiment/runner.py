@@ -6,16 +6,28 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import compiled
+from ..errors import PSRLError
 from .engines import engine, keeps_files
-from .jobs import Effects, perform, perform_and_measure
+from .jobs import Effects, agent_for, perform, perform_and_measure, world_of
+from .learners import LEARNERS, NOTHING
 from .results import Job, decode, jobs_of
 from .store import Store
+from .study import Study
 
 _CLUSTER = 64  # workers that a cluster of unknown size is fed for
 _AT_ONCE = 4  # jobs in the engine's hands for each worker: enough to keep it busy
+_WITH_POSTERIORS = (
+    "psrl",
+    "mean",
+    "map",
+    "oracle",
+    "ba-pomcp",
+)  # they say what they need
 _ATTEMPTS = 3  # for a job whose worker died
 
 Done = tuple[bytes, Effects]
@@ -90,6 +102,8 @@ def _with_engine(
 ) -> None:
     """In an engine of that name, and in a new one where it breaks: a worker that was killed breaks a pool."""
     left = todo
+    if name == "local":
+        left = _begin_to_compile(store.study, todo)
     for attempt in range(_ATTEMPTS):
         with engine(name, workers) as pool:
             count = workers or (os.cpu_count() or 1 if "://" not in name else _CLUSTER)
@@ -98,6 +112,24 @@ def _with_engine(
             return
         store.log(event="engine broke", attempt=attempt + 1, left=len(left))
     _give_up(left, f"its worker died {_ATTEMPTS} times", progress, report)
+
+
+def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
+    """Have other processes compile what is not on disk; jobs of agents that need least of it come first."""
+    world, model = world_of(study, 0)
+    knows_little = {spec.label for spec in study.agents if LEARNERS[spec.kind].told == NOTHING}
+    for spec in study.agents:
+        if spec.kind in _WITH_POSTERIORS:
+            with suppress(PSRLError):
+                agent_for(study, spec, world, model, 0)
+    for group in compiled.GROUPS:
+        group.ask()
+    return sorted(todo, key=lambda job: job.agent not in knows_little) if _compilers() else todo
+
+
+def _compilers() -> int:
+    """Processes that compile at present."""
+    return sum(group.busy for group in compiled.GROUPS)
 
 
 def _give_up(left: list[Job], why: str, progress: Progress, report: Callable[[Progress], None]) -> None:
@@ -119,7 +151,9 @@ def _all(
     running: dict[Future[Done], tuple[Job, float]] = {}
     undone: list[Job] = []
     while waiting or running:
-        while waiting and len(running) < _AT_ONCE * workers:
+        compilers = _compilers() if keep else 0  # which are to have their share of the cores
+        most = max(1, workers - compilers) if compilers else _AT_ONCE * workers
+        while waiting and len(running) < most:
             job = waiting.pop()
             partial = store.partial_path(job) if keep else None
             try:

@@ -14,13 +14,13 @@ ALIKE = 1e-13  # weights that differ by less
 _PIVOT = 1e-9
 
 
-@bare()
+@bare(inner=True, linked=True)
 def copy(source, target, m):
     for k in range(m):
         target[k] = source[k]
 
 
-@bare()
+@bare(inner=True, linked=True)
 def _miss(columns, basis, rows, m, tau, x, residual):
     """residual = τ − B x; the largest of it."""
     for r in range(m):
@@ -34,7 +34,7 @@ def _miss(columns, basis, rows, m, tau, x, residual):
     return worst
 
 
-@bare()
+@bare(inner=True)
 def weighed(columns, basis, rows, m, tau, table, order, x, residual, step):
     """x = B⁻¹ τ with a step of refinement: `GOOD`, or `BAD` where singular or inexact, or `INFEASIBLE`."""
     if not factorise(columns, basis, rows, m, table, order, residual):
@@ -53,7 +53,7 @@ def weighed(columns, basis, rows, m, tau, table, order, x, residual, step):
     return feasible
 
 
-@bare()
+@bare(inner=True)
 def from_vertices(rows, m, tau, h, basis, inverse, x, dual):
     for k in range(m):
         basis[k] = rows[k]
@@ -64,7 +64,7 @@ def from_vertices(rows, m, tau, h, basis, inverse, x, dual):
         inverse[k, k] = 1.0
 
 
-@bare()
+@bare(inner=True, linked=True)
 def leaving(x, column, m):
     """The row to leave, or -1, and the step; of rows that limit it alike, the one with the largest pivot.
 
@@ -81,7 +81,7 @@ def leaving(x, column, m):
     return leave, max(x[leave], 0.0) / largest if leave >= 0 else 0.0
 
 
-@bare()
+@bare(inner=True, linked=True)
 def by_inverse(inverse, m, right, out):
     """out = B⁻¹ right."""
     for k in range(m):
@@ -93,7 +93,7 @@ def by_inverse(inverse, m, right, out):
                 out[k] = fma(factor, inverse[r, k], out[k])
 
 
-@bare()
+@bare(inner=True)
 def pivot(columns, h, rows, m, enter, inverse, x, basis, dual, column, entering):
     """Bring `enter` into the basis; False where no row limits it."""
     price = h[enter]
@@ -108,7 +108,7 @@ def pivot(columns, h, rows, m, enter, inverse, x, basis, dual, column, entering)
     return True
 
 
-@bare()
+@bare(inner=True, linked=True)
 def exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column):
     """`enter` in place of row `leave` of the basis, where column = B⁻¹ g_enter."""
     scale = 1.0 / column[leave]
@@ -125,7 +125,7 @@ def exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column):
     basis[leave] = enter
 
 
-@bare()
+@bare(inner=True, linked=True)
 def most_negative(x, m):
     """The row to leave in the dual simplex, or -1."""
     leave = -1
@@ -135,7 +135,7 @@ def most_negative(x, m):
     return leave
 
 
-@bare()
+@bare(inner=True)
 def polish(columns, rows, m, tau, inverse, x, basis, residual):
     """Two steps of iterative refinement of x; whether it is exact and feasible enough."""
     worst = 0.0
@@ -152,7 +152,7 @@ def polish(columns, rows, m, tau, inverse, x, basis, residual):
     return worst <= 1e-11 and least >= -1e-11
 
 
-@bare()
+@bare(inner=True)
 def duals(h, basis, m, table, order, dual, line, step):
     for k in range(m):
         step[k] = h[basis[k]]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from ..arrays import Array
-from ..compiled import kept
+from ..compiled import bare, kept
 from .dynamics import Dynamics
 
 Index = npt.NDArray[np.int64]
@@ -114,7 +114,7 @@ def apply_transposed(factors, actions, successors, mass, after):
                         after[onward, t] += factors.sensor[a, o, t] * moved[t]
 
 
-@kept()
+@bare(inner=True, linked=True)
 def move(factors, a, belief, moved):
     """Σ_s b(s) θ(· | s, a) in `moved`; their sum."""
     n_states, total = len(belief), 0.0

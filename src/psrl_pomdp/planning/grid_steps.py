@@ -23,19 +23,33 @@ from .pricing import LIST, scratch
 _NEVER = 1e-300  # readings less likely than this are left out
 
 
+@bare(inner=True, linked=True)
+def sort_order(values, order):
+    """The places of `values` in `order`, from the least to the largest, equals as they come."""
+    for i in range(len(values)):
+        k = i
+        while k > 0 and values[order[k - 1]] > values[i]:
+            order[k] = order[k - 1]
+            k -= 1
+        order[k] = i
+
+
 @bare()
 def next_beliefs(joint, belief, action, chances, beliefs):
     """P(o | b, a) and τ(b, a, o) for every reading."""
     n_observations, n_states = beliefs.shape
     for o in range(n_observations):
         after = beliefs[o]
-        after[:] = 0.0
+        for t in range(n_states):
+            after[t] = 0.0
         for s in range(n_states):
             share = belief[s]
             if share > 0.0:
                 for t in range(n_states):
                     after[t] += share * joint[action, o, s, t]
-        total = after.sum()
+        total = 0.0
+        for t in range(n_states):
+            total += after[t]
         if total > _NEVER:
             chances[o] = total
             for t in range(n_states):
@@ -59,7 +73,7 @@ def geometry(joint, state_cost, points, first, n, reach, tau, cost):
             next_beliefs(joint, belief, a, reach[i, a], tau[i, a])
 
 
-@bare()
+@bare(inner=True)
 def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
     """The plainest interpolation for every action at point i, and what each action is worth by it."""
     n_actions, n_observations, n_states = tau.shape[1:]
@@ -80,7 +94,7 @@ def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
         _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
 
 
-@bare()
+@bare(inner=True)
 def _list_columns(a, o, basis, weights, own, seen, short):
     """List the points that make up what follows from the points `own` that make up a belief.
 
@@ -99,7 +113,16 @@ def _list_columns(a, o, basis, weights, own, seen, short):
     short[LIST] = count
 
 
-@bare()
+@bare(inner=True, linked=True)
+def _any_point(numbers):
+    """Whether there is the number of a point, and not only -1."""
+    found = False
+    for k in range(len(numbers)):
+        found |= numbers[k] >= 0
+    return found
+
+
+@bare(inner=True)
 def _raise_by_list(i, a, own, value, best, arrays, seen, room):
     """Interpolate what follows action a at point i between the points near by; the action's value, and work.
 
@@ -136,15 +159,20 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
     room, seen = scratch(points, n, face), np.zeros(n + 1, np.int64)
     arrays = points, h, reach, tau, basis, weights
     values, warm = np.empty(n_actions), np.empty(n_actions, np.bool_)
+    promise, order = np.empty(n_actions), np.empty(n_actions, np.int64)
     work = 0.0
     for i in range(first, last):
         _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
         best = 1e300
         start = known[i - first]
         for a in range(n_actions):
-            warm[a] = start[a].max() >= 0
-        for a in np.argsort(values - 1e6 * warm):
-            near = not warm[a] and own[i - first].max() >= 0
+            warm[a] = False
+            for o in range(n_observations):
+                warm[a] |= _any_point(start[a, o])
+            promise[a] = values[a] - 1e6 * warm[a]
+        sort_order(promise, order)
+        for a in order:
+            near = not warm[a] and _any_point(own[i - first])
             if near:
                 values[a], spent = _raise_by_list(i, a, own[i - first], values[a], best, arrays, seen, room)
                 work += spent
@@ -216,7 +244,7 @@ def interpolated(points, h, n, beliefs, face):
     return values, work
 
 
-@bare()
+@bare(inner=True, linked=True)
 def _action_value(i, a, reach, basis, weights, cost, h):
     value = cost[i, a]
     n_observations, n_states = weights.shape[2:]
@@ -304,7 +332,7 @@ def certified_residual(points, n, reach, tau, basis, weights, cost, h):
     return lowest
 
 
-@kept()
+@kept(inner=True)
 def lookahead(
     joint, state_cost, grid, n, belief, own_basis, own_weights, chances, beliefs, bases, seen, room
 ):
@@ -317,8 +345,10 @@ def lookahead(
     n_observations = joint.shape[1]
     points, h, q, basis, weights = grid
     floor, own = np.zeros(n_actions), np.full(n_states, -1, np.int32)
-    heaviest = own_basis[own_weights.argmax()]
+    heaviest, most = own_basis[0], own_weights[0]
     for k in range(n_states):
+        if own_weights[k] > most:
+            heaviest, most = own_basis[k], own_weights[k]
         if own_weights[k] > 0.0:
             own[k] = own_basis[k]
             for a in range(n_actions):
@@ -326,7 +356,9 @@ def lookahead(
     bases[:] = -1
     best, action, work = 1e300, 0, 0.0
     found = np.empty(n_states)
-    for a in np.argsort(floor):
+    order = np.empty(n_actions, np.int64)
+    sort_order(floor, order)
+    for a in order:
         if floor[a] >= best:
             break
         value = 0.0

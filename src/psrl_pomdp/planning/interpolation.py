@@ -50,7 +50,7 @@ _MOST_DUAL_PIVOTS = 4  # times m
 _DUAL_PIVOT, _LARGEST_STEP = 1e-8, 1e3  # the least pivot, and the largest weight, that leave a basis intact
 
 
-@bare()
+@bare(inner=True)
 def _worth_inside(points, h, n, n_states, rows, m, worth):
     """h for the points inside the face of τ; those with mass outside its states are worth next to nothing."""
     for i in range(n):
@@ -67,7 +67,7 @@ def _worth_inside(points, h, n, n_states, rows, m, worth):
         worth[i] = h[i] if worth[i] == 0.0 else _NOTHING
 
 
-@bare()
+@bare(inner=True, linked=True)
 def _is_inside(column, rows, m):
     """Whether a point has no mass outside the face."""
     outside, k = 0.0, 0
@@ -79,7 +79,7 @@ def _is_inside(column, rows, m):
     return outside == 0.0
 
 
-@bare()
+@bare(inner=True)
 def _inside(columns, rows, m, short):
     """Leave in the list only points inside the face; how many."""
     length = 0
@@ -90,7 +90,7 @@ def _inside(columns, rows, m, short):
     return length
 
 
-@bare()
+@bare(inner=True)
 def _kept_inside(columns, rows, m, basis):
     """Bring points inside the face to the front of a basis; whether there are enough of them."""
     count = 0
@@ -101,7 +101,7 @@ def _kept_inside(columns, rows, m, basis):
     return count == m
 
 
-@bare()
+@bare(inner=True)
 def _made_feasible(h, rows, m, basis, state, room):
     """Dual simplex between the points of the list and the vertices: how many pivots, or -1 if in vain.
 
@@ -129,7 +129,7 @@ def _made_feasible(h, rows, m, basis, state, room):
     return -1
 
 
-@bare()
+@bare(inner=True)
 def _pivots(points, h, worth, n, tau, basis, rows, m, good, every, state, room):
     """Pivot to the best basis: from the present one where it is `GOOD`, or `INFEASIBLE` and made feasible,
     and else from the vertices, with a fresh inverse after `every` few pivots; False where rounding has ruined
@@ -176,7 +176,7 @@ def _pivots(points, h, worth, n, tau, basis, rows, m, good, every, state, room):
     return False
 
 
-@bare()
+@bare(inner=True, linked=True)
 def _face(tau, rows, whole, face):
     """The states that τ has more mass on than `face`, in `rows`: how many; and all states, in `whole`."""
     m = 0
@@ -188,7 +188,7 @@ def _face(tau, rows, whole, face):
     return m
 
 
-@bare()
+@bare(inner=True)
 def _left_to_vertices(tau, h, rows, m, basis, weights):
     """The coordinates of τ outside the face as weights behind those of the basis, and their value.
 
@@ -264,7 +264,7 @@ def interpolate(points, h, n, tau, basis, weights, room, effort):
     return value, state[2] + m * m
 
 
-@bare()
+@bare(inner=True)
 def _mixture(points, basis, weights, made):
     """made = Σ γ_i g_i."""
     for s in range(len(made)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..compiled import bare
 
 
-@bare()
+@bare(inner=True)
 def factorise(columns, basis, rows, m, table, order, line):
     """The basis as P L U, in place, with row exchanges in `order`; False where it is singular.
 
@@ -41,7 +41,7 @@ def factorise(columns, basis, rows, m, table, order, line):
     return True
 
 
-@bare()
+@bare(inner=True)
 def solve(table, order, m, right, out):
     """out = B⁻¹ right."""
     for r in range(m):
@@ -56,7 +56,7 @@ def solve(table, order, m, right, out):
         out[r] = total / table[r, r]
 
 
-@bare()
+@bare(inner=True)
 def solve_transposed(table, order, m, right, out, line):
     """out = B⁻ᵀ right; `line` is scratch."""
     for k in range(m):
@@ -72,7 +72,7 @@ def solve_transposed(table, order, m, right, out, line):
         out[order[k]] = line[k]
 
 
-@bare()
+@bare(inner=True)
 def invert(table, order, m, inverse, line):
     """The transpose of B⁻¹ in `inverse`; `line` is scratch."""
     for r in range(m):

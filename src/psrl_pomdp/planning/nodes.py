@@ -110,7 +110,7 @@ def edge_flows(factors, actions, mass):
     return beliefs[:count], flows[:count], edges[:count]
 
 
-@bare()
+@bare(linked=True)
 def best_vector(vectors, belief):
     """The n that attains min α_n·b, the first of equals."""
     best, least = 0, np.inf

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import get_args
 
 import numpy as np
 
-from ..arrays import Array
+from .. import compiled
 from ..errors import InvalidModelError
 from ..model import POMDP
 from .accuracy import COARSE, Accuracy, at_stake
@@ -16,7 +15,7 @@ from .dynamics import BeliefDynamics, Dynamics
 from .informed import InformedCertificate
 from .limits import LimitReached, Limits
 from .loop import Bracket, Round, close
-from .lower import SLACK, Grid, LowerCertificate
+from .lower import SLACK, LowerCertificate
 from .multichain import StartBracket
 from .plans import MEMORY, Plan, Status
 from .rooms import closed_classes
@@ -24,9 +23,10 @@ from .sparse_bracket import SparseBracket
 from .sparse_dynamics import SparseDynamics
 from .stopwatch import PLANNING
 from .threads import ONE_THREAD
-from .upper import Controller, Index
+from .upper import Controller
 
 MAX_POINTS = 40_000
+_LARGE = 4000  # entries A·O·S² from which a round takes long where it is interpreted
 _SMALL = 400_000  # entries A·O·S² from which the sparse bounds come first
 _LARGEST_DENSE = 1.5e9  # A·O·S³, the work of a pass over the grid of all vertices, up to which it is made
 _FIRST_POINTS = 64  # that a grid has room for beside the vertices
@@ -74,7 +74,7 @@ def plan(
     accuracy = Accuracy.of(tolerance, rtol, atol, model.setting.units)
     if memory_limit is not None and not memory_limit > 0.0:
         raise InvalidModelError(f"memory_limit is {memory_limit}: wanted a number of bytes above 0")
-    _compile_once(limits)
+    _compile_if_long(model, limits)
     job = _Job(accuracy, limits, max_points, max_work, progress)
     job.begin(model, warm_start)
     try:
@@ -263,33 +263,12 @@ def _fits_as_arrays(dynamics: SparseDynamics, limits: Limits) -> bool:
     return n_rows * dynamics.n_states**2 <= _LARGEST_DENSE and limits.fits(2 * _BYTES_AN_ENTRY * vertices)
 
 
-def _compile_once(limits: Limits) -> None:
+def _compile_if_long(model: POMDP, limits: Limits) -> None:
     """What is compiled is on nobody's time limit."""
-    begun = limits.seconds
-    _compile()
-    limits.not_counting(limits.seconds - begun)
-
-
-@cache
-def _compile() -> None:
-    """Plan for a tiny model once, so that compiling, which is kept on disk, is on nobody's time limit."""
-    halves = np.full((1, 2, 2, 2), 0.25)
-    tiny = Dynamics(halves, np.array([[0.0, 1.0]]), np.array([[0.3, 0.7]]), np.ones(1), (0, 1))
-    bracket = Bracket(tiny, 16)
-    bracket.round(1e-9)
-    bracket.grid.wander(tiny.start, np.array([0.5]))
-    bracket.grid.lift(bracket.grid.candidates(tiny.starts, np.zeros(1), np.zeros((1, 3), np.int64)))
-    bracket.grid.certify()
-    assert bracket.grid.best_certificate is not None
-    Grid(tiny, 16).replay(bracket.grid.best_certificate)
-    one = Controller(*_one_node(tiny), 1.0, 0)
-    bracket.search.polish(one, bracket.search.met(one, np.array([0.5])), 1.0)
-    StartBracket(tiny, 16).round(1e-9)
-
-
-def _one_node(dynamics: Dynamics) -> tuple[Index, Index, Array]:
-    onward = np.zeros((1, dynamics.n_observations), np.int64)
-    return np.zeros(1, np.int64), onward, np.zeros((1, dynamics.n_states))
+    if model.n_actions * model.n_observations * model.n_states**2 > _LARGE:
+        begun = limits.seconds
+        compiled.PLANNING.hurry(wait=limits.time_limit is not None)
+        limits.not_counting(limits.seconds - begun)
 
 
 def _most_points(dynamics: Dynamics, limits: Limits, bytes_an_entry: float = _BYTES_A_POINT) -> int:

@@ -14,11 +14,13 @@ import numpy.typing as npt
 
 from ..arrays import Array
 from ..compiled import bare, fma, kept
+from ..exact import by_arrays
 
 LIST = 96  # columns that one full pricing collects
 _PRICE = 1e-11  # what counts as more than nothing
 _LISTED = -0.3  # the least price for the list, as a share of the best: what does not pay yet may do so soon
 _EXHAUSTED = 0.01  # the best price left in a list, as a share of what it was, that calls for a new one
+_MANY = 48  # points for which arrays are quicker than a loop in Python
 _SLOPE = 1e-7  # the least by which a point has to make up for a weight below zero
 
 
@@ -39,7 +41,7 @@ class Room(NamedTuple):
     face: float  # coordinates of τ below this are left to the vertices
 
 
-@kept()
+@kept(inner=True)
 def scratch(points, n, face):
     """A fresh `Room` for the first n points and faces of that kind, with nothing on the short list."""
     n_states = len(points)
@@ -59,7 +61,26 @@ def scratch(points, n, face):
     )
 
 
-@bare()
+def _prices_by_arrays(points, worth, n, rows, m, dual, out):
+    """What `_prices` does, for Python."""
+    out[:n] = worth[:n]
+    for r in range(m):
+        if n > _MANY:
+            out[:n] = by_arrays(-float(dual[r]), points[rows[r], :n], out[:n])
+        else:
+            factor, row = -dual[r], points[rows[r]]
+            for i in range(n):
+                out[i] = fma(factor, row[i], out[i])
+
+
+def _tops_by_arrays(prices, n, size, tops):
+    """What `_tops` does, for Python."""
+    some = np.maximum(np.maximum.reduceat(prices[:n], np.arange(0, n, size)), -1e300)
+    tops[: len(some)] = some
+    return some.max()
+
+
+@bare(inner=True, python=_prices_by_arrays)
 def _prices(points, worth, n, rows, m, dual, out):
     """Reduced costs of all points."""
     r = (m - 1) % 4 + 1  # so many rows at first, then four at a time: it is passes over `out` that cost
@@ -85,7 +106,7 @@ def _prices(points, worth, n, rows, m, dual, out):
         r += 4
 
 
-@bare(fastmath={"nnan", "nsz"})  # else it is not vectorised
+@bare(fastmath={"nnan", "nsz"}, inner=True, linked=True)  # else it is not vectorised
 def _largest(values, n):
     best = -1e300
     for i in range(n):
@@ -94,7 +115,7 @@ def _largest(values, n):
     return best
 
 
-@bare()
+@bare(inner=True, python=_tops_by_arrays)
 def _tops(prices, n, size, tops):
     """The largest price in each bunch of `size` points, and of all."""
     best = -1e300
@@ -105,7 +126,7 @@ def _tops(prices, n, size, tops):
     return best
 
 
-@bare()
+@bare(inner=True)
 def gather(columns, h, rows, m, short, length, listed):
     """The columns of the short list side by side; their h in the last row but one."""
     n_states = len(listed) - 2
@@ -115,7 +136,7 @@ def gather(columns, h, rows, m, short, length, listed):
         listed[n_states, q] = h[short[q]]
 
 
-@bare()
+@bare(inner=True)
 def entering(points, worth, n, rows, m, dual, state, room):
     """The column to enter, or -1.
 
@@ -144,7 +165,7 @@ def entering(points, worth, n, rows, m, dual, state, room):
     return list_best(worth, n, rows, m, _LISTED * best, state, room)
 
 
-@bare()
+@bare(inner=True)
 def priced(points, worth, n, rows, m, dual, state, room):
     """A full pass: prices of all points, the largest of each bunch, and of all."""
     _prices(points, worth, n, rows, m, dual, room.reduced)
@@ -153,7 +174,7 @@ def priced(points, worth, n, rows, m, dual, state, room):
     return state[1]
 
 
-@bare()
+@bare(inner=True)
 def list_best(worth, n, rows, m, least, state, room):
     """List the best of each bunch of priced points, where its price is above `least`; the best of all."""
     reduced, short, listed = room.reduced, room.short, room.listed
@@ -173,7 +194,7 @@ def list_best(worth, n, rows, m, least, state, room):
     return enter
 
 
-@bare()
+@bare(inner=True)
 def cheapest(rows, m, h, dual, row, length, room):
     """The column to enter in the dual simplex, from the list and the vertices, and its price; or -1.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import kept
+from ..compiled import bare, kept
 from .interpolation import repaired_value
 
 DUST = 1e-15  # weights below this are rounding
 
 
-@kept()
+@bare(inner=True)
 def covers(points, basis, kept, s):
     """Whether a point that has weight has state s."""
     found = False

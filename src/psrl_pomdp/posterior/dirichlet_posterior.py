@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import belief as filtering
+from .. import compiled
 from ..arrays import Array
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError
 from ..files.contents import LARGEST_TIME
@@ -74,6 +75,7 @@ class DirichletPosterior:
 
     def __init__(self, prior: DirichletPrior, rng: np.random.Generator, size: int | None = None) -> None:
         setting = prior.setting
+        compiled.LEARNING.want(f"dirichlet-{setting.n_states}")
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._rng = rng

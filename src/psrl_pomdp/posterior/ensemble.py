@@ -41,7 +41,7 @@ class Possible(NamedTuple):
 NOTHING_POSSIBLE = Possible(np.zeros((0, 0, 0), bool), np.zeros(0, bool), np.zeros(0, bool))
 
 
-@bare()
+@bare(inner=True, linked=True)
 def reach(possible, likelihood, action):
     """`possible.then`: states that can follow and can give the reading; whether there is one."""
     n_states = len(possible.now)
@@ -55,7 +55,7 @@ def reach(possible, likelihood, action):
     return some
 
 
-@bare(error_model="numpy")
+@bare(error_model="numpy", linked=True)
 def follow(used, likelihood, action):
     """The belief of the kernel in use, one step on; `chance` is 1 / P, or 0 for an impossible reading."""
     transition, belief, predicted = used.transition, used.belief, used.predicted
@@ -72,7 +72,7 @@ def follow(used, likelihood, action):
     used.chance[0] = inverse
 
 
-@bare()
+@bare(inner=True, linked=True)
 def surprised(inverse):
     """Whether no kernel had expected the reading at all: weights alone cannot say so, they may stay equal."""
     least = np.inf
@@ -82,7 +82,7 @@ def surprised(inverse):
     return least > 1.0 / _SURPRISE
 
 
-@bare()
+@bare(inner=True, linked=True)
 def refresh_due(filters, least_size):
     """Whether, after an update, fewer than `least_size` kernels count, or none had expected the reading.
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import belief as filtering
+from .. import compiled
 from ..arrays import Array
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError
 from ..model import Setting, kernel
@@ -49,6 +50,7 @@ class FinitePosterior:
     """
 
     def __init__(self, prior: FinitePrior) -> None:
+        compiled.LEARNING.want(f"finite-{prior.setting.n_states}")
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._filters = filtering.filters(prior.setting, prior.kernels, prior.weights)

@@ -23,9 +23,9 @@ four of them to an instruction. That is worth a factor of two to four.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from ..compiled import kept
+from ..belief import logarithm
+from ..compiled import bare, inlined, kept
 
 SEGMENT = 256
 _SMALL = 1e-60
@@ -33,7 +33,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _u32 = np.uint32  # unsigned indices: no test for negative ones
 
 
-@kept()
+@bare()
 def tabulate(transition, likelihood, joint):
     """`joint[code, S·S·N]` = θ(s′ | s, a) η(o | s′) from `transition[A, S·S·N]`."""
     n_actions, n_readings, n_states = likelihood.shape
@@ -45,7 +45,7 @@ def tabulate(transition, likelihood, joint):
                     joint[a * n_readings + o, k] = transition[a, k] * likelihood[a, o, pair % n_states]
 
 
-@kept(error_model="numpy")
+@bare(error_model="numpy")
 def forward(states, joint, codes, begin, end, alpha, log_scale):
     """`alpha[i]` at begin + i up to `end`, from `alpha[0]`; `log_scale[N]` takes what was divided."""
     n_states, n_kernels = len(states), len(log_scale)
@@ -61,7 +61,7 @@ def forward(states, joint, codes, begin, end, alpha, log_scale):
             rescale(after, log_scale)
 
 
-@kept()
+@bare(inner=True, linked=True)
 def any_small(states, vector, n_kernels):
     """Whether some kernel's part of `vector[S·N]` sums to so little that it is time to rescale."""
     small = 0
@@ -73,7 +73,7 @@ def any_small(states, vector, n_kernels):
     return small > 0
 
 
-@kept(error_model="numpy")
+@bare(error_model="numpy", inner=True)
 def rescale(vector, log_scale):
     """`vector[S·N]` divided by its sums, whose logarithms are added to `log_scale[N]`; zeros stay zeros."""
     n_kernels = len(log_scale)
@@ -81,20 +81,20 @@ def rescale(vector, log_scale):
         total = 0.0
         for k in range(n, len(vector), n_kernels):
             total += vector[k]
-        log_scale[n] += np.log(total)
+        log_scale[n] += logarithm(total)
         inverse = 1.0 / total if total > 0.0 else 0.0
         for k in range(n, len(vector), n_kernels):
             vector[k] *= inverse
 
 
-@kept()
+@bare(inner=True)
 def copy(source, target):
     """`target` = `source`, in a loop: it compiles in a tenth of the time of an assignment."""
     for k in range(len(source)):
         target[k] = source[k]
 
 
-@kept()
+@bare(inner=True)
 def filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale):
     """Forward over the n steps; the last segment stays in `alpha`, the others' first α in `checkpoints`.
 
@@ -115,24 +115,24 @@ def filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale):
     return last
 
 
-@kept()
+@bare(inner=True)
 def segment_again(states, joint, codes, k, alpha, checkpoints, scratch):
     """α over segment k, recomputed from its checkpoint; `scratch[N]`."""
     copy(checkpoints[k], alpha[0])
     forward(states, joint, codes, k * SEGMENT, (k + 1) * SEGMENT, alpha, scratch)
 
 
-@kept()
+@bare(inner=True)
 def log_likelihood(alpha_end, log_scale):
     """log P(o_1..o_{n+1} | a_1..a_n, θ) in `log_scale[N]`, from α at the end and what was divided before."""
     for n in range(len(log_scale)):
         total = 0.0
         for k in range(n, len(alpha_end), len(log_scale)):
             total += alpha_end[k]
-        log_scale[n] += np.log(total)
+        log_scale[n] += logarithm(total)
 
 
-@kept()
+@bare(inner=True, linked=True)
 def uniform(counter):
     """A number in [0, 1 − 2⁻⁵²] for a counter: the output function of splitmix64."""
     z = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -140,7 +140,7 @@ def uniform(counter):
     return np.float64(np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(12))) * 2.220446049250313e-16
 
 
-@kept()
+@bare(inner=True)
 def draw_end(alpha_end, state, counter):
     """s_{n+1} ~ α_{n+1} for each kernel."""
     n_kernels = len(state)
@@ -158,7 +158,7 @@ def draw_end(alpha_end, state, counter):
     return counter
 
 
-@njit(inline="always")
+@inlined
 def _draw_step(n_states, n_kernels, step, before, counted, state, counter):
     """s_i given s_{i+1} for each kernel: P(s_i = s) ∝ α_i(s) θ(s_{i+1} | s, a_i)."""
     for n in range(n_kernels):
@@ -177,7 +177,7 @@ def _draw_step(n_states, n_kernels, step, before, counted, state, counter):
     return counter
 
 
-@kept(error_model="numpy")
+@bare(error_model="numpy")
 def draw_back(states, transition, codes, action_of, begin, end, alpha, state, transitions, counter):
     """s_i given s_{i+1} from `end` down to `begin`, counted in `transitions[A, S·S·N]`.
 
@@ -223,7 +223,7 @@ def sample_paths(
         )
 
 
-@kept(error_model="numpy")
+@bare(error_model="numpy")
 def smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, inverse, share):
     """β from `end` down to `begin`, and α_i(s) β_{i+1}(s′) / Σ α_i β_i added up by code.
 
@@ -258,7 +258,7 @@ def smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, i
             rescale(beta, inverse)
 
 
-@kept()
+@bare(inner=True)
 def add_up(joint, action_of, shares, expected):
     """ξ(a, s, s′), added to `expected[A, S·S·N]`, from the shares by code, which become zero again."""
     for code in range(len(joint)):

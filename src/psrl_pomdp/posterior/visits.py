@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import kept
+from ..compiled import bare, kept
 from .paths import SEGMENT, add_up, copy, filter_all, rescale, segment_again, smooth_back, tabulate
 
 _MERGED = 1e-12
 _SMALL = 1e-60
 
 
-@kept(error_model="numpy")
+@bare(error_model="numpy")
 def back(states, joint, codes, action_of, begin, end, alpha, onward, column, counts):
     """Visits from `end` down to `begin`, added to `counts[A, S·X·N]`; `onward[S·X·N]`, B, moves along."""
     n_states = len(states)
@@ -44,7 +44,7 @@ def back(states, joint, codes, action_of, begin, end, alpha, onward, column, cou
         visit(states, alpha[i], onward, n_kernels, counts[action_of[code]])
 
 
-@kept(error_model="numpy")
+@bare(error_model="numpy", inner=True, linked=True)
 def visit(states, alpha, onward, n_kernels, counted):
     """P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z added to `counted[S·X·N]`; B rescaled when small."""
     n_states = len(states)
@@ -64,7 +64,7 @@ def visit(states, alpha, onward, n_kernels, counted):
                 onward[k] *= shrink
 
 
-@kept()
+@kept(inner=True)
 def identity(n_states, n_kernels):
     """B at the end: [S·X·N]."""
     onward = np.zeros(n_states * n_states * n_kernels)
@@ -74,7 +74,7 @@ def identity(n_states, n_kernels):
     return onward
 
 
-@kept()
+@bare(inner=True)
 def merge(onward, n_states, beta):
     """b(s) = Σ_x B(s, x), the chance of all that follows, `beta[S·N]`."""
     n_kernels = len(beta) // n_states
@@ -85,7 +85,7 @@ def merge(onward, n_states, beta):
                 beta[s * n_kernels + n] += onward[(s * n_states + x) * n_kernels + n]
 
 
-@kept(error_model="numpy")
+@bare(error_model="numpy", inner=True)
 def merged(alpha, onward, belief, beta, n_states):
     """Whether (s_i, present state) is as good as independent for every kernel; `beta` is `merge`'s."""
     n_kernels = len(beta) // n_states
@@ -143,7 +143,7 @@ def visits(
     spread(older, belief, n_states, counts)
 
 
-@kept()
+@bare(inner=True)
 def spread(older, belief, n_states, counts):
     """Add the visits of forgotten steps, Σ_s′ ξ(a, s, s′), independently of the present state."""
     n_kernels = len(belief) // n_states
