@@ -145,7 +145,7 @@ def test_what_is_left_when_the_leader_is_ruled_out_has_weight() -> None:
     posterior.update(0, 0)
     assert posterior.weights.tolist() == [0.0, 1.0]
     assert np.isfinite(posterior.expected_counts).all()
-    assert posterior.expected_counts.sum() == pytest.approx(41.0)
+    assert posterior.expected_counts.sum() == pytest.approx(42.0)
 
 
 def test_the_impossible_is_named_and_changes_nothing() -> None:
