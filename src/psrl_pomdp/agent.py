@@ -31,6 +31,7 @@ from .belief import likelihoods
 from .checks import PlanLike, Planner
 from .errors import InvalidModelError, OutOfOrderError
 from .files.atomic import write_atomically
+from .files.reading import read_bytes
 from .model import POMDP, Setting
 from .planning import Plan, plan
 from .posterior import DirichletPrior, FinitePrior
@@ -466,7 +467,7 @@ class PSRLAgent:
         from .agent_files import from_bytes
 
         place = Path(path)
-        return from_bytes(cls, place.read_bytes(), place.name, schedule, planner, tolerance)
+        return from_bytes(cls, read_bytes(place), place.name, schedule, planner, tolerance)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PSRLAgent:

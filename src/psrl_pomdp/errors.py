@@ -44,11 +44,19 @@ class ParseError(PSRLError, ValueError):
         super().__init__(f"{place}: {reason}" if place else reason)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_parse_error, (self.reason, self.path, self.line)
+        return _rebuild_parse_error, (type(self), self.reason, self.path, self.line)
 
 
-def _rebuild_parse_error(reason: str, path: str, line: int | None) -> ParseError:
-    return ParseError(reason, path=path, line=line)
+class MissingFileError(ParseError, FileNotFoundError):
+    """There is no file of this name."""
+
+
+class UnreadableFileError(ParseError, OSError):
+    """What has this name is a folder, or may not be read."""
+
+
+def _rebuild_parse_error(kind: type[ParseError], reason: str, path: str, line: int | None) -> ParseError:
+    return kind(reason, path=path, line=line)
 
 
 # Likeness is quadratic in the length of a word: long ones and huge vocabularies get no suggestion.

@@ -19,6 +19,7 @@ from typing import Literal, get_args
 from .errors import InvalidModelError, UnknownNameError, did_you_mean
 
 Sched = Callable[[int, int], int]  # (t_k, T_{k−1}) -> the last t of the episode
+_LONGEST = 1 << 53  # steps of an episode: as many as floating point can count
 PseudoCount = Literal["time", "expected", "none"]
 
 
@@ -65,8 +66,10 @@ class FixedSchedule(Schedule):
     """Episodes of one length, whatever is read."""
 
     def __init__(self, length: int) -> None:
-        if not (isinstance(length, Integral) and length >= 1):
-            raise InvalidModelError(f"length is {length!r}: a whole number of steps, one at least")
+        if not (isinstance(length, Integral) and 1 <= length <= _LONGEST):
+            raise InvalidModelError(
+                f"length is {length!r}: a whole number of steps, one at least and {_LONGEST} at most"
+            )
         super().__init__(f"fixed-{length}", lambda start, previous_length: start + length - 1, "none")
 
 
@@ -81,7 +84,7 @@ def schedule_named(name: str) -> Schedule:
     if name == "tsde":
         return TSDESchedule()
     word, _, length = name.partition("-")
-    if word == "fixed" and length.isdigit() and int(length) >= 1:
+    if word == "fixed" and length.isascii() and length.isdigit() and 0 < int(length[:20]) <= _LONGEST:
         return FixedSchedule(int(length))
     hint = did_you_mean(name, ["doubling", "tsde", "fixed-100"])
     raise UnknownNameError(f"schedule {name!r} is none of doubling, tsde, fixed-N{hint}")

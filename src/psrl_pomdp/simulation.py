@@ -27,12 +27,12 @@ from .model import POMDP
 from .posterior import FinitePrior
 from .posterior.ensemble import Used
 from .run_files import MOVING, KeptRun, RunWords
+from .times import log_spaced as log_spaced
 from .trace import Checkpoints, Trace, first_belief
 
 Driver = Literal["auto", "streaming", "compiled"]
 
 _CHUNK = 1 << 14  # steps whose chance is drawn at once
-_PER_DECADE = 10
 
 
 class Agent(Protocol):
@@ -70,17 +70,6 @@ def simulate(
     """
     run = Simulation(model, agent, seed, checkpoints=checkpoints, every_step=every_step, driver=driver)
     return run.until(horizon, progress)
-
-
-def log_spaced(horizon: int, per_decade: int = _PER_DECADE) -> npt.NDArray[np.int64]:
-    """Whole numbers from 1 to the horizon, evenly on a scale of logarithms.
-
-    >>> log_spaced(100, 2).tolist()
-    [1, 3, 10, 32, 100]
-    """
-    exponents = np.arange(0, np.log10(horizon) * per_decade + 1e-9) / per_decade
-    times = np.unique(np.round(10.0**exponents).astype(np.int64))
-    return np.append(times[times < horizon], horizon)
 
 
 class Simulation:

@@ -18,7 +18,7 @@ import click
 
 from .. import __version__
 from ..errors import PSRLError, did_you_mean
-from .common import be_quiet
+from .common import be_quiet, plain_error
 
 # Command -> its module here; the order is the order of the help.
 _COMMANDS = (
@@ -95,6 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with _silence(quiet and "--json" not in words):
             code = cli.main(args=words, prog_name="psrl-pomdp", standalone_mode=False)
     except click.ClickException as error:
+        error.message = plain_error(error.message)  # type: ignore[misc]
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -105,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (PSRLError, OSError) as error:
         if debug:
             traceback.print_exc()
-        click.echo(f"psrl-pomdp: {error}", err=True)
+        click.echo(f"psrl-pomdp: {plain_error(str(error))}", err=True)
         sys.exit(1)
     if isinstance(code, int) and code:  # what click passes on of `ctx.exit(code)`
         sys.exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
 _quiet = False
+_UNSEEN = re.compile(r"[^\n -~]")  # what may not be printable
+_LONGEST = 1000  # characters of an error
 
 
 def be_quiet(quiet: bool) -> None:
@@ -83,9 +86,10 @@ def parameter(text: str) -> tuple[str, Any]:
         raise click.UsageError(f"parameter {text!r}: wanted NAME=VALUE")
     try:
         return name.replace("-", "_"), json.loads(value)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
+        shown = value if len(value) <= 60 else f"{value[:60]}..."
         raise click.UsageError(
-            f"parameter {name}: {value!r} is neither number, list nor text in quotes"
+            f"parameter {name}: {shown!r} is neither number, list nor text in quotes"
         ) from None
 
 
@@ -99,6 +103,12 @@ def console() -> Console:
 def plain(text: str) -> str:
     """A text from a file without the control characters that could drive a terminal."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
+
+
+def plain_error(text: str) -> str:
+    """An error on one line, without control characters and without the whole of what was wrong."""
+    shown = plain(text)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
 
 
 def print_rows(rows: Sequence[Sequence[str]], narrow: int = 60) -> None:
@@ -121,4 +131,9 @@ def print_rows(rows: Sequence[Sequence[str]], narrow: int = 60) -> None:
 
 
 def print_json(document: object) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(_UNSEEN.sub(_escape, json.dumps(document, indent=2, ensure_ascii=False)))
+
+
+def _escape(found: re.Match[str]) -> str:
+    """As JSON writes a character that nobody sees; it can only stand in a text."""
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

@@ -206,7 +206,9 @@ def _log(store: Store) -> list[dict[str, Any]]:
     found = []
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
         try:
-            found.append(json.loads(line))
-        except ValueError:
+            words = json.loads(line)
+        except (ValueError, RecursionError):
             continue  # the last line of a process that was killed
+        if isinstance(words, dict):
+            found.append(words)
     return found

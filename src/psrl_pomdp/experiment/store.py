@@ -25,7 +25,7 @@ from typing import Any
 from .. import __version__
 from ..errors import ParseError, PSRLError
 from ..files.atomic import write_atomically
-from .results import Job, decode, jobs_of
+from .results import Job, check_result, decode, jobs_of
 from .study import Study, read_study
 
 
@@ -74,8 +74,10 @@ class Store:
         store = cls(folder, study)
         try:
             made = json.loads((folder / "manifest.json").read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             raise StudyError(f"{folder / 'manifest.json'} is missing or damaged") from None
+        if not isinstance(made, dict):
+            raise StudyError(f"{folder / 'manifest.json'} is damaged")
         if made.get("study") != study.fingerprint:
             raise StudyError(
                 f"{folder / 'study.toml'} was changed since the study was begun: begin a new one"
@@ -137,6 +139,7 @@ class Store:
             job.run,
         ):
             raise ParseError("the result belongs to another study or job", path=f"results/{path.name}")
+        check_result(result, self.study, f"results/{path.name}")
         return result
 
     def done(self) -> Iterator[dict[str, Any]]:

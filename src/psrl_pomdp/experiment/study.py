@@ -32,6 +32,10 @@ from ..errors import InvalidModelError, ParseError, did_you_mean
 from ..schedule import schedule_named
 from .learners import KINDS, LEARNERS
 
+_LARGEST_FILE = 1 << 20  # bytes
+_RANGES = {"horizon": (1, 10**9), "seeds": (1, 10**6), "per_decade": (1, 1000), "seed": (0, 2**63 - 1)}
+_MOST_JOBS = 10**6
+_MOST_WORK = 1e18  # counted operations: years
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
@@ -88,10 +92,14 @@ def _all_but_empty_options(agent: AgentSpec) -> dict[str, Any]:
 
 def read_study(path: str | Path) -> Study:
     """A study from its file, checked."""
+    from ..files.reading import read_bytes  # numpy comes with it, for which --help must not wait
+
     place = Path(path)
     try:
-        words = tomllib.loads(place.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        words = tomllib.loads(read_bytes(place, _LARGEST_FILE).decode("utf-8"))
+    except ParseError:
+        raise
+    except (ValueError, RecursionError) as error:  # numbers of too many digits, and brackets in brackets
         raise ParseError(f"not a study in TOML: {error}", path=place.name) from None
     study = study_from(words, place.name)
     beside = place.parent / study.problem
@@ -114,7 +122,7 @@ def study_from(words: dict[str, Any], name: str = "study") -> Study:
             _known_keys(agent, AgentSpec, f"agents[{i}].", name)
     try:
         study = msgspec.convert(words, Study)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise ParseError(str(error).replace("$.", ""), path=name) from None
     _check(study, name)
     return study
@@ -136,13 +144,15 @@ def _check(study: Study, name: str) -> None:
     def refuse(text: str) -> None:
         raise ParseError(text, path=name)
 
-    for key, least in (("horizon", 1), ("seeds", 1), ("per_decade", 1), ("seed", 0)):
-        if getattr(study, key) < least:
-            refuse(f"{key} is {getattr(study, key)}: at least {least} is wanted")
+    for key, (least, most) in _RANGES.items():
+        if not least <= getattr(study, key) <= most:
+            refuse(f"{key} is {getattr(study, key)}: wanted from {least} to {most}")
+    if study.seeds * len(study.agents) > _MOST_JOBS:
+        refuse(f"{study.seeds} seeds of {len(study.agents)} agents: at most {_MOST_JOBS} runs are one study")
     if not 0.0 < study.tolerance <= 1.0:
         refuse(f"tolerance is {study.tolerance}: wanted above 0 and up to 1")
-    if not study.max_work > 0.0:
-        refuse(f"max_work is {study.max_work}: wanted above 0")
+    if not 0.0 < study.max_work <= _MOST_WORK:
+        refuse(f"max_work is {study.max_work}: wanted above 0 and up to {_MOST_WORK:g}")
     _one_of("truth", study.truth, ("fixed", "prior"), name)
     if not study.agents:
         refuse("agents is empty: at least one is wanted")
@@ -159,8 +169,8 @@ def _check(study: Study, name: str) -> None:
                 f"agents[{i}].floor is {agent.floor} and ceiling {agent.ceiling}: "
                 "wanted from 0 to 1, the ceiling above 0 and not below the floor"
             )
-        if not agent.max_work > 0.0:
-            refuse(f"agents[{i}].max_work is {agent.max_work}: wanted above 0")
+        if not 0.0 < agent.max_work <= _MOST_WORK:
+            refuse(f"agents[{i}].max_work is {agent.max_work}: wanted above 0 and up to {_MOST_WORK:g}")
         if not _NAME.fullmatch(agent.label):
             refuse(f"agents[{i}].name is {agent.label!r}: letters, digits, dots and hyphens only")
         if labels.count(agent.label) > 1:
@@ -168,7 +178,7 @@ def _check(study: Study, name: str) -> None:
         if agent.schedule:
             try:
                 schedule_named(agent.schedule)
-            except LookupError as error:
+            except (LookupError, InvalidModelError) as error:
                 refuse(f"agents[{i}].schedule: {error}")
 
 

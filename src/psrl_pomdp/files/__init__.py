@@ -16,6 +16,7 @@ from .atomic import write_atomically
 from .pomdp_read import read_pomdp
 from .pomdp_write import write_pomdp
 from .pomdpx import read_pomdpx
+from .reading import read_bytes
 
 __all__ = ["MAX_BYTES", "MAX_ENTRIES", "READABLE", "WRITABLE", "load", "save"]
 
@@ -42,13 +43,7 @@ def load(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES, max_entries: 
     reader = _READERS.get(file.suffix.lower())
     if reader is None:
         raise ParseError(f"unknown ending {file.suffix!r}; known are {', '.join(READABLE)}", path=file.name)
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(max_bytes + 1)
-    except ValueError as error:  # a name that no file can have
-        raise ParseError(str(error), path=repr(file.name)) from None
-    if len(data) > max_bytes:
-        raise ParseError(f"over {max_bytes} bytes", path=file.name)
+    data = read_bytes(file, max_bytes)
     return reader(data, file.name, max_entries=max_entries)
 
 

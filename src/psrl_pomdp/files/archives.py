@@ -42,7 +42,7 @@ _HEADER = 10_000  # the longest header of an array: they are a hundred bytes lon
 # the file is no archive of arrays.
 _DAMAGED = (
     OSError, ValueError, LookupError, EOFError, RuntimeError, TypeError, SyntaxError, OverflowError,
-    MemoryError, AttributeError, zipfile.BadZipFile, zlib.error, struct.error,
+    AttributeError, zipfile.BadZipFile, zlib.error, struct.error,
 )  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def _array(name: str, content: bytes, path: str) -> npt.NDArray[Any]:
             raise ValueError(f"{len(content) - begin} bytes are no {dtype} of shape {shape}")
         values = np.frombuffer(content, dtype, size, begin) if size else np.empty(0, dtype)
         return values.reshape(shape, order="F" if by_columns else "C").copy()
-    except (*_DAMAGED, RecursionError) as error:
+    except (*_DAMAGED, RecursionError, MemoryError) as error:
         raise ParseError(f"not an archive of arrays: {name}: {error}", path=path) from None
 
 

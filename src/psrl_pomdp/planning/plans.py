@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..arrays import Array
 from ..errors import InvalidModelError, StartDependentError
 from ..files.atomic import write_atomically
+from ..files.reading import read_bytes
 from ..model import Units
 from .envelopes import highest
 from .informed import InformedCertificate
@@ -173,7 +174,7 @@ class Plan:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Plan:
         """A saved plan. Its arrays make a plan, or `ParseError` is raised; `verify` says what they prove."""
-        return cls.from_bytes(Path(path).read_bytes(), Path(path).name)
+        return cls.from_bytes(read_bytes(path), Path(path).name)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Plan:

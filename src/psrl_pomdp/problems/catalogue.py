@@ -119,7 +119,7 @@ def catalogue() -> tuple[Entry, ...]:
     return tuple(_ENTRIES.values())
 
 
-def problem(name: str, **parameters: Any) -> Problem:
+def problem(name: str, /, **parameters: Any) -> Problem:
     """The problem of this name; `parameters` replace its defaults.
 
     >>> problem("tiger", accuracy=0.9)

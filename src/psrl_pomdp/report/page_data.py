@@ -88,7 +88,7 @@ class ReadStore(Store):
         for line in lines:
             try:
                 words = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # the last line of a process that was killed
             if isinstance(words, dict) and words.get("event") == "failed":
                 found[str(words.get("job"))] = f"failed: {words.get('why')}"
