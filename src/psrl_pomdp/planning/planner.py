@@ -32,7 +32,7 @@ _LARGEST_DENSE = 1.5e9  # A·O·S³, the work of a pass over the grid of all ver
 _FIRST_POINTS = 64  # that a grid has room for beside the vertices
 _BYTES_AN_ENTRY = 64.0  # of M and of the grid of all vertices, with copies and its certificate
 _BYTES_A_POINT, _BYTES_FROM_START = 40.0, 110.0  # of a further point, and where bounds are from the start
-_SHARE_OF_MEMORY = 0.75  # for points; the rest for what is made beside them
+_SHARE_OF_MEMORY = 0.6  # for points; the rest for what is made beside them
 
 
 @PLANNING.timed
