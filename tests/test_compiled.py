@@ -26,6 +26,7 @@ from psrl_pomdp.experiment.results import jobs_of
 from psrl_pomdp.experiment.study import study_from
 from psrl_pomdp.machine_code import OwnNames
 from psrl_pomdp.planning import pricing
+from psrl_pomdp.planning.lower import LowerCertificate
 from psrl_pomdp.planning.pricing import LIST
 from psrl_pomdp.posterior.refresh import hamiltonian
 
@@ -207,6 +208,7 @@ def test_a_plan_is_the_same_interpreted_and_compiled(name: str) -> None:
         with running(way):
             plan = pp.plan(model, tolerance)
         grid, own = plan.grid, plan.controller
+        assert isinstance(grid, LowerCertificate)
         found.append(
             (
                 plan.status,

@@ -171,6 +171,7 @@ def exact_interval(found: Plan, model: POMDP) -> tuple[Fraction, Fraction]:
         sum((b * Fraction(float(x)) for b, x in zip(start, row, strict=True)), Fraction(0)) for row in gains
     )
     grid = found.grid
+    assert isinstance(grid, LowerCertificate)
     point_gains = np.full(len(grid.values), found.lower_cost) if grid.gains is None else grid.gains
     g, h = ([Fraction(float(x)) for x in array] for array in (point_gains, grid.values))
     points = [[Fraction(float(x)) for x in row] for row in grid.points]

@@ -34,7 +34,7 @@ from psrl_pomdp import (
 from psrl_pomdp.arrays import Array
 from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
-from psrl_pomdp.planning.lower import Grid
+from psrl_pomdp.planning.lower import Grid, LowerCertificate
 from psrl_pomdp.planning.threads import ONE_THREAD
 from psrl_pomdp.planning.upper import ControllerSearch
 
@@ -309,6 +309,7 @@ def rational_bounds(found: Plan, model: POMDP) -> tuple[Fraction, Fraction]:
         )
         for s in states
     )
+    assert isinstance(found.grid, LowerCertificate)
     points, h = rational(found.grid.points), [Fraction(float(x)) for x in found.grid.values]
     low = Fraction(10)
     for i, point in enumerate(points):
@@ -393,6 +394,7 @@ def test_tampered_certificates_are_refused() -> None:
         tampered(found, "grid", "basis", put((0, 0, 0, 0), 10**6)),
         replace(found, grid=replace(found.grid, values=found.grid.values[:-1])),
     ]
+    assert isinstance(found.grid, LowerCertificate)
     cases += [
         replace(found, actions=found.actions[::-1]),
         replace(found, states=found.states[::-1]),
@@ -444,6 +446,7 @@ def test_a_corrupted_warm_start_is_refused() -> None:
     model = problem("tiger")
     found = plan(model)
     controller, grid = found.controller, found.grid
+    assert isinstance(grid, LowerCertificate)
     for bad in (
         replace(found, controller=replace(controller, successors=controller.successors + 10**6)),
         replace(found, controller=replace(controller, actions=controller.actions + 5)),
@@ -458,6 +461,7 @@ def test_a_corrupted_warm_start_is_refused() -> None:
 def test_spoiled_weights_prove_less_and_never_too_much() -> None:
     model = random_model(4, 3, 2, 2)
     found = plan(model, tolerance=1e-6)
+    assert isinstance(found.grid, LowerCertificate)
     rng = np.random.default_rng(0)
     for _ in range(20):
         weights = found.grid.weights * rng.uniform(0.9, 1.1, found.grid.weights.shape)
