@@ -10,15 +10,18 @@ plain text (`plain_docstrings.py`).
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-os.environ["NUMBA_DISABLE_JIT"] = "1"  # compiled functions as plain ones, with their signatures
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 import psrl_pomdp  # noqa: E402
+from psrl_pomdp import compiled  # noqa: E402
+
+# Functions that may be compiled are shown as plain ones, with their signatures.
+compiled.kept = lambda **_: lambda function: function
+compiled.inlined = lambda function: function
 
 project = "psrl-pomdp"
 author = "The psrl-pomdp developers"

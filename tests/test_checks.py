@@ -87,7 +87,7 @@ def test_wrong_files_and_objects(tmp_path: Path) -> None:
     path.write_text("states: 2\nactions: 1\nobservation: 2")
     unknown = "broken.pomdp:3: unknown keyword 'observation' (did you mean 'observations'?)"
     assert check_model(path) == [Finding("wrong", unknown)]
-    assert "No such file" in findings("wrong", tmp_path / "absent.pomdp")[0]
+    assert "no such file" in findings("wrong", tmp_path / "absent.pomdp")[0]
     assert findings("wrong", 3) == ["a int is not a POMDP"]
 
 

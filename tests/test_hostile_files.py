@@ -281,6 +281,6 @@ def test_folders_and_files_that_are_not_there(tmp_path: Path) -> None:
     for load in (PSRLAgent.load, Plan.load):
         with pytest.raises(ParseError, match=r"x\.npz: a folder, not a file"):
             load(tmp_path / "x.npz")
-        with pytest.raises(ParseError, match="No such file") as caught:
+        with pytest.raises(ParseError, match="no such file") as caught:
             load(tmp_path / "absent.npz")
         assert isinstance(caught.value, FileNotFoundError)

@@ -25,7 +25,7 @@ def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
             size = os.fstat(stream.fileno()).st_size  # 0 for a pipe, which is read to its end
             data = stream.read(min(size, most) + 1) if size else b"".join(_pieces(stream, most))
     except FileNotFoundError:
-        raise MissingFileError(f"No such file: {os.fspath(path)}") from None
+        raise MissingFileError(f"{os.fspath(path)}: no such file or directory") from None
     except IsADirectoryError:
         raise UnreadableFileError("a folder, not a file", path=place.name) from None
     except OSError as error:
