@@ -97,7 +97,7 @@ def _study(horizon: int, seeds: int) -> tuple[Study, dict[str, str]]:
             "problem": _PROBLEM,
             "horizon": horizon,
             "seeds": seeds,
-            "tolerance": 1e-6,
+            "tolerance": 1e-5,
             "agents": [
                 {"kind": "calendar", "name": _CALENDAR},
                 {"kind": "oracle", "name": _ORACLE},
