@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -20,7 +21,7 @@ import numpy as np
 
 from .. import __version__
 from ..effort import Effort
-from ..errors import InvalidModelError, PSRLError
+from ..errors import CoarsePlanWarning, InvalidModelError, PSRLError
 from ..files import load
 from ..files.atomic import write_atomically
 from ..model import POMDP
@@ -71,7 +72,9 @@ def perform_and_measure(study: Study, job: Job, partial: Path | None = None) -> 
         except PSRLError:
             run = _begun(study, spec, world, model, job)  # half of a run that cannot be read is run again
     before, clock, planned = run.time, time.process_time(), PLANNING.seconds
-    trace = run.until(study.horizon, _keeper(run, partial))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoarsePlanWarning)  # results tell how every episode was planned
+        trace = run.until(study.horizon, _keeper(run, partial))
     seconds, planning = time.process_time() - clock, PLANNING.seconds - planned
     memory = len(run.agent.to_bytes()) if hasattr(run.agent, "to_bytes") else None
     schedule = schedule_named(spec.schedule) if spec.schedule else None
