@@ -50,24 +50,24 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="psrl-pomdp")
-@click.option("--debug", is_flag=True, help="Show where an error was raised; anywhere on the line.")
-@click.option("--quiet", is_flag=True, help="Print errors and --json only; anywhere on the line.")
+@click.option("--debug", is_flag=True, help="Show where an error was raised; may stand anywhere.")
+@click.option("--quiet", is_flag=True, help="Print errors and --json only; may stand anywhere.")
 def cli(debug: bool, quiet: bool) -> None:
     """Learn to control systems whose state is hidden and whose dynamics are unknown.
 
     \b
     Start here:
-      psrl-pomdp demo                     a first look, in seconds
+      psrl-pomdp demo                     a first look, within a minute
       psrl-pomdp problems                 what comes with the package
       psrl-pomdp show machine-repair      one problem, in words and numbers
-      psrl-pomdp show my-model.pomdp      your own, checked
-      psrl-pomdp solve machine-repair     its best average, proved, and the policy
-      psrl-pomdp verify plan.npz tiger    a saved plan, proved again
+      psrl-pomdp show my-model.pomdp      a model of your own, checked
+      psrl-pomdp solve machine-repair     bounds on its best average, and a policy
+      psrl-pomdp verify plan.npz tiger    the bounds of a saved plan, proved again
       psrl-pomdp check separated          which of the paper's assumptions hold
       psrl-pomdp run tiger                learn it many times, measure the regret
-      psrl-pomdp resume tiger-results     what a crash or Ctrl-C has left
-      psrl-pomdp compare railway          other learners beside it
-      psrl-pomdp report tiger-results     a study as one page
+      psrl-pomdp resume tiger-results     run what a crash or Ctrl-C has left
+      psrl-pomdp compare railway          compare it with other learners
+      psrl-pomdp report tiger-results     write a study as one page
       psrl-pomdp doubt railway            what a roughly known sensor may cost
     """
 

@@ -30,7 +30,7 @@ _MOST_LISTED = 10
 _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
 
 
-@click.command("check")
+@click.command("check", short_help="Say which of the paper's assumptions hold, with margins.")
 @model_argument("model")
 @parameter_option
 @normalize_option
@@ -38,7 +38,7 @@ _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
     "--prior",
     "kind",
     type=click.Choice(["finite", "dirichlet"]),
-    help="What a learner believes beforehand; left out, the problem's finite family where it has one.",
+    help="The learner's prior.  [default: the problem's finite family where it has one]",
 )
 @click.option(
     "--horizon",
@@ -64,13 +64,13 @@ def command(
     seeds: int,
     as_json: bool,
 ) -> None:
-    """Say which of the paper's assumptions hold for a problem and a prior, with margins, and what follows.
+    """Say which of the paper's assumptions hold for a problem and a prior, and with what margins.
 
-    Whether the best average depends on the start is settled by planning; how far the kernels of a finite
-    family are apart in what they let one read is a certified bound, and pairs without a margin are named,
-    with what confusing them costs. How fast beliefs and kernels are learned is estimated, from short
-    simulated runs, and labelled so. A file has no family: its prior is Dirichlet(1) on the transitions that
-    it gives a positive probability.
+    Planning settles whether the best average depends on the start. For a finite family, a certified bound
+    says how clearly readings tell its kernels apart; pairs of kernels without such a margin are named, with
+    what confusing them costs. How fast beliefs and kernels are learned is only estimated, from short
+    simulated runs, and marked as an estimate. A model file has no family: its prior is Dirichlet(1) on the
+    transitions to which it gives a positive probability.
 
     \b
     Examples:
@@ -81,7 +81,7 @@ def command(
     \b
     Exit codes:
       0  nothing was found against the theorem for this prior
-      1  an error, told on stderr
+      1  an error, described on stderr
       2  a mistake in the command line
       3  an assumption of the theorem fails, or seems to
     """

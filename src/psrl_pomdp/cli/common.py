@@ -67,7 +67,7 @@ parameter_option = click.option(
 
 
 normalize_option = click.option(
-    "--normalize", is_flag=True, help="Rescale rows of a file that are off one by at most 0.01."
+    "--normalize", is_flag=True, help="Rescale rows of a file whose sum differs from 1 by at most 0.01."
 )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..experiment.store import Store
 
 
-@click.command("compare")
+@click.command("compare", short_help="Compare learners in the same worlds, and say who is ahead.")
 @model_argument("what", "NAME|FILE|STUDY.toml|DIR")
 @parameter_option
 @click.option("--agents", metavar="NAMES", help="Comma-separated.  [default: all that fit the problem]")
@@ -49,12 +49,12 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Let learners meet the same worlds and the same chance, and say who is ahead.
+    """Run learners in the same worlds with the same random numbers, and say who is ahead.
 
-    One table has the regret of each with its 95 % interval, what it was told, and what it took; another
-    says of every pair whether the one is ahead of the other, with all verdicts right at once with 99 %
-    confidence. A learner that does not fit the problem is listed with the reason. DIR is the folder of a
-    study that was run.
+    One table shows the regret of each learner with its 95 % interval, what it knows beforehand, and its time
+    and memory. Another says for every pair whether one is ahead of the other; all these verdicts hold
+    together with 99% confidence. A learner that does not fit the problem is listed with the reason. DIR is
+    the folder of a study that was run.
 
     \b
     Examples:

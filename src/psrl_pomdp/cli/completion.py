@@ -6,10 +6,10 @@ import click
 from click.shell_completion import get_completion_class
 
 
-@click.command("completion")
+@click.command("completion", short_help="Print a script that makes the shell complete commands.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what makes a shell complete commands, options and names of problems.
+    """Print a script that makes a shell complete commands, options and names of problems.
 
     \b
     Once and for all:

@@ -23,7 +23,7 @@ _CALENDAR, _ORACLE, _ROWS = "calendar", "knows-the-wear", "from-nothing"
 _WIDTH = 80
 
 
-@click.command("demo")
+@click.command("demo", short_help="A first look: what learning saves on a railway track.")
 @click.option(
     "--horizon", type=click.IntRange(min=10), default=5_000, show_default=True, metavar="N",
     help="Inspections of a track.",
@@ -42,21 +42,21 @@ _WIDTH = 80
 )
 @json_option
 def command(horizon: int, seeds: int, workers: int | None, out: Path, as_json: bool) -> None:
-    """Learn when to repair a railway track whose condition is only measured with errors.
+    """Learn when to repair a railway track whose condition is measured with errors.
 
     A track wears from good to fair to poor, which costs 10, 100 or 800 euro from one inspection to the next.
     An inspection gives a noisy indicator of the condition; a repair costs 200 euro and mostly helps. How fast
     the track wears is not known.
 
-    Four maintainers look after the same simulated tracks. One repairs at every N-th inspection, whatever the
-    indicator says, with the best N: that is today's rule. One is told how the track wears: no one can do
-    better in the long run. One learns which of a few candidates is true, and one learns every probability
-    from nothing.
+    Four maintainers look after the same simulated tracks. The first repairs at fixed intervals, whatever the
+    indicator says, with the interval that costs least: this is today's rule. The second knows how the track
+    wears, and no policy costs less in the long run. The third learns which of a few candidate models is true.
+    The fourth learns every probability from nothing.
 
-    Printed for each of them: the euro an inspection costs on average; the euro saved in N inspections against
-    the calendar; and the regret, which is the euro paid in N inspections beyond the best possible long-run
-    average. The number after ± is half the width of a 95 % interval. The folder has every run as a table, a
-    figure of the regret, and the study, which `psrl-pomdp report` turns into a page.
+    For each of them the demo prints the average cost of an inspection; the sum saved in all inspections
+    against the first maintainer, whose name is `calendar`; and the regret, which is the sum paid beyond the
+    best possible long-run average. The number after ± is half the width of a 95 % interval. The folder holds
+    a table of every run, a figure of the regret, and the study, which `psrl-pomdp report` turns into a page.
 
     \b
     Examples:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..experiment.sensor_doubt import Doubt
 
 
-@click.command("doubt")
+@click.command("doubt", short_help="Estimate what a sensor that is only roughly known may cost.")
 @model_argument("what")
 @parameter_option
 @click.option(
@@ -46,11 +46,11 @@ def command(
     workers: int | None,
     as_json: bool,
 ) -> None:
-    """Tell the agent a sensor that is not quite the true one, and see what it costs.
+    """Give agents a sensor that is not quite the true one, and measure what it costs.
 
-    Sensors are drawn within a quarter, half and all of the range. Each is told to an agent that knows the
-    dynamics, and to one that learns them from a Dirichlet prior. The first row, with the true sensor, is what
-    learning costs anyway.
+    Wrong sensors are drawn at random within a quarter, half and all of the range. Two agents use each of
+    them: one knows the dynamics, and the other learns them from a Dirichlet prior. In the first row they use
+    the true sensor: its figures are what learning costs anyway.
 
     \b
     Examples:

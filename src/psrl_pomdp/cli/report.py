@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PATIENCE = 1.0  # seconds before anything is said
 
 
-@click.command("report")
+@click.command("report", short_help="Write a study as one page, with its figures.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
     "--out",
@@ -40,8 +40,8 @@ _PATIENCE = 1.0  # seconds before anything is said
 def command(folder: Path, out: Path | None, figures: Path | None, replay: int, as_json: bool) -> None:
     """Write one page about a study: what was asked, what came out, and how to repeat it.
 
-    The page is a single file that works offline, on a phone and on paper, with figures that answer to the
-    mouse and the numbers behind each of them. A study that is not finished gets a page about what is there.
+    The page is a single file that works offline, on a phone and on paper, with interactive
+    figures and the numbers behind each of them. The page of an unfinished study shows what there is so far.
 
     \b
     Examples:

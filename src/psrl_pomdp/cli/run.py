@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 VERIFY_DIFFERS = 4  # the exit code
 
 
-@click.command("run")
+@click.command("run", short_help="Run agents on a problem many times and measure their regret.")
 @model_argument("what", "NAME|FILE|STUDY.toml|DIR")
 @parameter_option
 @click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
@@ -45,10 +45,10 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Run agents on a problem many times, and measure what not knowing it cost.
+    """Run agents on a problem many times, and measure their regret.
 
-    Every finished job is kept at once: Ctrl-C, a crash or a power cut lose at most what was under way, and
-    `psrl-pomdp resume DIR` runs only what is missing. Results do not depend on the number of workers.
+    Every finished job is saved at once. After Ctrl-C, a crash or a power cut, `psrl-pomdp resume DIR` runs
+    only what is missing. Results do not depend on the number of workers.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def command(
     \b
     Exit codes:
       0  every job has a result
-      1  some job failed, or an error or a mistake in the study, told on stderr
+      1  some job failed, or there was an error, described on stderr
       2  a mistake in the command line
       4  --verify found results that do not repeat
       130  interrupted; what was finished is kept

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_LISTED = 12
 
 
-@click.command("show")
+@click.command("show", short_help="Summarise a problem or a model file, with what is doubtful.")
 @model_argument("model")
 @parameter_option
 @normalize_option

@@ -40,10 +40,10 @@ GAP_LEFT_OPEN = 3  # the exit code
 _FIGURES = (".png", ".svg", ".pdf")
 _STATUS = {
     "closed": "closed: the gap is within the tolerance",
-    "coarse": "coarse: the gap is as asked for, but more than a fifth of what is at stake",
+    "coarse": "coarse: the gap is within the tolerance, but more than a fifth of what is at stake",
     "time limit": "stopped at the time limit; more time may close the gap",
     "work limit": "stopped at the work limit; more work may close the gap",
-    "memory limit": "stopped for want of memory; more may close the gap (--memory-limit, --max-points)",
+    "memory limit": "stopped at the memory limit; more may close the gap (--memory-limit, --max-points)",
     "interrupted": "interrupted; these bounds hold all the same",
     "stalled": "stalled: neither bound can be moved any more; `psrl-pomdp show` may say why",
 }
@@ -86,7 +86,7 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
     return share
 
 
-@click.command("solve")
+@click.command("solve", short_help="Bound the best long-run average of a known model.")
 @model_argument("model")
 @parameter_option
 @normalize_option
@@ -96,29 +96,31 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
     default=1e-4,
     callback=_above_zero,
     show_default=True,
-    help="The gap to close to, with costs scaled to [0, 1].",
+    help="Stop when the gap is at most this, with costs scaled to [0, 1].",
 )
 @click.option(
     "--rtol",
     callback=_share,
     metavar="SHARE",
-    help="The gap to close to as well, as a share of what is at stake, such as 1%: of the optimal cost or, "
-    "where that is near the worst, of its distance from the worst.",
+    help="And at most this share of what is at stake, such as 1%. At stake is the best average cost, counted "
+    "from the smallest cost, or its distance from the largest cost if that is less.",
 )
-@click.option("--atol", type=float, callback=_above_zero, help="And a gap in the model's own units.")
-@click.option("--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after so long.")
+@click.option("--atol", type=float, callback=_above_zero, help="And at most this in the model's own units.")
+@click.option(
+    "--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after so many seconds."
+)
 @click.option(
     "--memory-limit",
     type=float,
     callback=_above_zero,
     metavar="GB",
-    help="What planning may take beside the model; left out, 4.",
+    help="Memory for planning, the model not counted.  [default: 4]",
 )
 @click.option(
     "--max-points",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stop at so many grid points; left out, at some thousands.",
+    help="Stop at so many grid points.  [default: 40000]",
 )
 @json_option
 @click.option("--save", callback=_writable, metavar="PLAN.npz", help="Keep the plan, with its proof.")
@@ -139,10 +141,11 @@ def command(
     save: Path | None,
     figure: Path | None,
 ) -> None:
-    """Bracket the best long-run average of a known model, and say what a policy that attains it does.
+    """Bound the best long-run average of a known model, and describe a policy that attains the bound.
 
-    Both bounds hold whenever it stops, also at Ctrl-C, which ends the round and prints what was found so
-    far. A long first run compiles the planner in another process beside it, once.
+    Both bounds hold whenever planning stops, also at Ctrl-C, which ends the present round and prints what was
+    found so far. The gap between them has to be within all of --tolerance, --rtol and --atol that are given.
+    In a long first run after an installation, a second process compiles the planner in the background.
 
     \b
     Examples:
@@ -153,10 +156,10 @@ def command(
 
     \b
     Exit codes:
-      0  the gap was closed to the tolerance
-      1  no plan: an error, told on stderr
+      0  the gap is as small as was asked for
+      1  an error, described on stderr; there is no plan
       2  a mistake in the command line
-      3  stopped with the gap open; everything is printed and saved all the same
+      3  stopped before that; bounds and policy are printed and saved all the same
     """
     if figure is not None:
         from ..report.plan_figures import need_matplotlib

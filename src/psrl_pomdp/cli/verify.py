@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 
-@click.command("verify")
+@click.command("verify", short_help="Prove the bounds of a saved plan again.")
 @click.argument("plan", metavar="PLAN.npz")
 @model_argument("model")
 @parameter_option
 @normalize_option
 @json_option
 def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool, as_json: bool) -> None:
-    """Check a plan that `solve --save` kept: what do its certificates prove of this model?
+    """Check what a plan that `solve --save` wrote proves about a model.
 
-    Every inequality behind both bounds is computed again, in plain numpy. A plan for another model, or one
-    that claims more than it proves, is refused with exit code 1.
+    Every inequality behind both bounds is computed again from the plan's certificates. A plan for another
+    model, or one that claims more than it proves, is refused with exit code 1.
 
     \b
     Example:
