@@ -25,6 +25,7 @@ from psrl_pomdp import (
     Setting,
     TSDESchedule,
     UnknownNameError,
+    compiled,
     plan,
     problem,
     simulate,
@@ -432,3 +433,18 @@ def test_ctrl_c_while_planning_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> 
     agent = PSRLAgent(family(2))
     with pytest.raises(KeyboardInterrupt):
         agent.act(0)
+
+
+def test_an_agent_with_a_time_limit_waits_for_compiled_code_when_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And not inside of `act`: small models are planned for interpreted, and agents without a limit do not wait."""
+    asked: list[bool] = []
+    monkeypatch.setattr(compiled.PLANNING, "hurry", asked.append)
+    rng = np.random.default_rng(0)
+    large = Setting(rng.dirichlet(np.ones(6), size=16), rng.random((3, 16)), np.full(16, 1 / 16))
+    PSRLAgent(dirichlet(large))
+    PSRLAgent(family(1), effort=Effort(time_limit=1.0))
+    assert asked == []
+    PSRLAgent(dirichlet(large), effort=Effort(time_limit=1.0))
+    assert asked == [True]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .structure import Structure, analyse
     from .trace import Trace
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "POMDP",

@@ -38,6 +38,7 @@ from .files.reading import read_bytes
 from .model import POMDP, Setting
 from .planning import Plan, plan
 from .planning.accuracy import COARSE, Accuracy
+from .planning.planner import compile_if_long
 from .posterior import DirichletPrior, FinitePrior
 from .posterior.ensemble import Used
 from .posterior.protocol import action_numbers, reading_number, reading_numbers
@@ -88,6 +89,8 @@ class PSRLAgent(AtomicCalls):
         self.schedule = schedule or (DoublingSchedule() if finite else TSDESchedule())
         self.effort = effort or Effort()
         self.planner = planner
+        if planner is plan and self.effort.time_limit is not None:
+            compile_if_long(prior.setting, wait=True)  # here, and not inside of `act`
         for_samples, for_posterior = np.random.SeedSequence(seed, spawn_key=(0,)).spawn(2)
         self.rng = np.random.default_rng(for_samples)
         self.posterior_rng = np.random.default_rng(for_posterior)

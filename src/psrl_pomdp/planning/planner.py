@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import compiled
 from ..errors import InvalidModelError
-from ..model import POMDP
+from ..model import POMDP, Setting
 from .accuracy import COARSE, Accuracy, at_stake
 from .dynamics import BeliefDynamics, Dynamics
 from .informed import InformedCertificate
@@ -74,7 +74,9 @@ def plan(
     accuracy = Accuracy.of(tolerance, rtol, atol, model.setting.units)
     if memory_limit is not None and not memory_limit > 0.0:
         raise InvalidModelError(f"memory_limit is {memory_limit}: wanted a number of bytes above 0")
-    _compile_if_long(model, limits)
+    begun = limits.seconds
+    compile_if_long(model.setting, wait=time_limit is not None)
+    limits.not_counting(limits.seconds - begun)
     job = _Job(accuracy, limits, max_points, max_work, progress)
     job.begin(model, warm_start)
     try:
@@ -263,12 +265,13 @@ def _fits_as_arrays(dynamics: SparseDynamics, limits: Limits) -> bool:
     return n_rows * dynamics.n_states**2 <= _LARGEST_DENSE and limits.fits(2 * _BYTES_AN_ENTRY * vertices)
 
 
-def _compile_if_long(model: POMDP, limits: Limits) -> None:
-    """What is compiled is on nobody's time limit."""
-    if model.n_actions * model.n_observations * model.n_states**2 > _LARGE:
-        begun = limits.seconds
-        compiled.PLANNING.hurry(wait=limits.time_limit is not None)
-        limits.not_counting(limits.seconds - begun)
+def compile_if_long(setting: Setting, wait: bool) -> None:
+    """Have the planner compiled for models that take long where it is interpreted, and `wait` for that or not.
+
+    A plan with a time limit waits before its clock starts, and an agent with one when it is made.
+    """
+    if setting.n_actions * setting.n_observations * setting.n_states**2 > _LARGE:
+        compiled.PLANNING.hurry(wait)
 
 
 def _most_points(dynamics: Dynamics, limits: Limits, bytes_an_entry: float = _BYTES_A_POINT) -> int:
