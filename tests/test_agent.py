@@ -438,7 +438,7 @@ def test_ctrl_c_while_planning_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_agent_with_a_time_limit_waits_for_compiled_code_when_it_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And not inside of `act`: small models are planned for interpreted, and agents without a limit do not wait."""
+    """And not inside of `act`. Small models are planned for interpreted; agents without a limit do not wait."""
     asked: list[bool] = []
     monkeypatch.setattr(compiled.PLANNING, "hurry", asked.append)
     rng = np.random.default_rng(0)

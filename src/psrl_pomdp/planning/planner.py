@@ -266,7 +266,7 @@ def _fits_as_arrays(dynamics: SparseDynamics, limits: Limits) -> bool:
 
 
 def compile_if_long(setting: Setting, wait: bool) -> None:
-    """Have the planner compiled for models that take long where it is interpreted, and `wait` for that or not.
+    """Have the planner compiled for models that take long where it is interpreted; `wait` for it, or not.
 
     A plan with a time limit waits before its clock starts, and an agent with one when it is made.
     """
