@@ -479,3 +479,79 @@ def test_steps_that_memory_does_not_suffice_for_are_left_out(
     assert found.status in ("work limit", "memory limit")
     assert len(found.grid) > 40  # points were added all the same
     assert verify(found, model) == pytest.approx((found.lower, found.upper), abs=1e-9)
+
+
+def test_claims_that_no_certificate_proves_are_refused(sparse_plan: tuple[Plan, POMDP]) -> None:
+    """Values so large that rounding costs everything excuse no claim, and neither does what is no number."""
+    found, model = sparse_plan
+    values, vectors = found.grid.values.copy(), found.controller.vectors.copy()
+    values[-1, -1], vectors[-1] = -1e16, vectors[-1] + 1e16
+    huge = replace(found.grid, values=values)
+    forged = replace(found, lower_cost=0.99, upper_cost=1.0, grid=huge)
+    with pytest.raises(CertificateError, match="from below"):
+        verify(forged, model)
+    far = replace(found.controller, vectors=vectors)
+    with pytest.raises(CertificateError, match="from above"):
+        verify(replace(found, upper_cost=found.lower_cost, controller=far), model)
+    nonsense: list[dict[str, Any]] = [
+        {"lower_cost": np.nan},
+        {"upper_cost": np.nan},
+        {"upper_cost": 2.0},
+        {"lower_cost": -1.0},
+    ]
+    for change in nonsense:
+        with pytest.raises(CertificateError, match="no interval"):
+            verify(replace(found, **change), model)
+
+
+def two_ends() -> POMDP:
+    """One step, and then one of two ends, which cost .2 or .3 and .7 or .8, for ever."""
+    transition = np.zeros((2, 3, 3))
+    transition[:, 1, 1] = transition[:, 2, 2] = 1.0
+    transition[:, 0] = [0.0, 0.5, 0.5], [0.0, 0.9, 0.1]
+    cost = np.array([[0.5, 0.2, 0.8], [0.5, 0.3, 0.7]])
+    return POMDP(Setting(np.ones((3, 1)), cost, np.array([1.0, 0.0, 0.0])), transition)
+
+
+@pytest.mark.parametrize("small", [0, 400_000])
+def test_gains_are_refused_that_the_bounds_from_the_start_do_not_need(
+    small: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`Plan.bounds` reads gains off: all are to be proved, even where the interval allows for more."""
+    monkeypatch.setattr(planner, "_SMALL", small)
+    monkeypatch.setattr(planner, "_LARGEST_DENSE", 0)
+    model = two_ends()
+    found = plan(model, tolerance=1e-4, max_work=1e8)
+    verify(found, model)
+    assert found.grid.gains is not None
+    raised = replace(found, grid=replace(found.grid, gains=found.grid.gains + 0.05))
+    with pytest.raises(CertificateError, match=r"claims gains of (states|points)"):
+        verify(raised, model)
+    if found.controller.gains is not None:
+        lowered = replace(found.controller, gains=found.controller.gains - 0.05)
+        with pytest.raises(CertificateError, match="claims gains of nodes"):
+            verify(replace(found, controller=lowered), model)
+
+
+def test_gains_that_fall_by_less_than_rounding_are_refused(sparse_only: None) -> None:
+    """A state of gain .9 that leaves with chance 1e-15, for ever, for one of gain .88: its average is .88.
+
+    The mean of the gains that follow it comes out above .9, by rounding.
+    """
+    gains = np.array([0.9, 0.9, 0.9, 0.9, 0.88]) - 1e-11
+    for seed in range(100):
+        transition = np.zeros((1, 5, 5))
+        transition[0, 0] = [*np.random.default_rng(seed).dirichlet(np.ones(4)), 1e-15]
+        transition[0, 1:4, 0] = transition[0, 4, 4] = 1.0
+        mean = csr_array(transition[0] / transition[0].sum(axis=1, keepdims=True)) @ gains
+        if mean[0] > gains[0]:
+            break
+    assert mean[0] > gains[0]
+    model = POMDP(Setting(np.ones((5, 1)), np.array([[0.9] * 4 + [0.88]]), np.eye(5)[0]), transition)
+    found = plan(model, max_work=1e8)
+    assert found.lower_cost <= 0.88
+    verify(found, model)
+    empty = csr_array((0, 5)), np.empty((0, 4), np.int64), np.empty(0)
+    forged = InformedCertificate(0.9, np.zeros((5, 1)), *empty, gains)
+    with pytest.raises(CertificateError, match="gain of state 0"):
+        verify(replace(found, grid=forged, lower_cost=0.9 - 2e-11, upper_cost=1.0), model)

@@ -11,6 +11,8 @@ Howard's iteration on top. `end_components` and `longest_ways` are what makes a 
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import bmat, csc_array, csr_array, identity
@@ -18,6 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from ..arrays import Array
+from .dynamics import BeliefDynamics
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -146,3 +149,11 @@ def longest_ways(moves: csr_array, label: Index, inside: Mask) -> Array | None:
             return t[label] * (1 + 1e-6)
         chosen = np.where(better, longest, chosen)
     return None
+
+
+def margin(dynamics: BeliefDynamics, gains: Array, residual: float) -> float:
+    """Twice what rounding and inexact beliefs may do to Σ P γ (g − min g), and what storing g may."""
+    terms = dynamics.n_states * dynamics.n_observations + dynamics.n_states + 10
+    spread, largest = float(np.ptp(gains)), float(np.abs(gains).max())
+    stored = sys.float_info.epsilon * largest if spread > 0.0 else 0.0
+    return 2.0 * (spread * (terms * sys.float_info.epsilon + residual) + stored)

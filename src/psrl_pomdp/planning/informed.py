@@ -20,7 +20,7 @@ write τ = Σ λ_j g_j + rest with λ ≥ 0 and rest ≥ 0, and read off Q̃(τ,
 
     lower = min_{i, a} [ c(g_i, a) + Σ_o P(o | g_i, a) min_a′ Q̃(τ(g_i, a, o), a′) − q_i(a) ]  ≤  J
 
-by the same induction, with Q_k ≥ Q̃ + k·lower at the points, and concavity in between. Where a next belief is
+by the same induction, with Q_k ≥ q + k·lower at the points, and concavity in between. Where a next belief is
 a point itself nothing is lost: with all beliefs that follow from states as points, the state is told two
 steps late.
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, vstack
 
 from ..arrays import Array
-from .gains import end_components, longest_ways, optimal
+from .gains import end_components, longest_ways, margin, optimal
 from .informed import InformedCertificate
 from .limits import Limits
 from .relative_values import by_krylov
@@ -126,10 +126,10 @@ class InformedBound:
         ways = longest_ways(moves, label, inside)
         if ways is None:
             return
-        short = (np.tile(gain, d.n_actions) - moves @ gain)[~inside]
-        terms = d.n_states * d.n_observations + d.n_states + 10
-        margin = 2.0 * float(np.ptp(gain)) * terms * np.finfo(np.float64).eps
-        self.gains = gain - (max(0.0, float(short.max(initial=0.0))) + 2 * margin) * ways
+        above = gain - gain.min()
+        short = (np.tile(above, d.n_actions) - moves @ above)[~inside]
+        error = 2 * margin(d, gain, 0.0)
+        self.gains = gain - (max(0.0, float(short.max(initial=0.0))) + error) * ways
         onward = (moves @ self.gains).reshape(d.n_actions, -1).T
         self._paid = self._paid - self.gains[:, None] + _STEEP * (onward - self.gains[:, None])
 

@@ -17,7 +17,6 @@ the components a margin of ε. Beliefs count as made up by points within 1e-14: 
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +28,7 @@ from scipy.spatial import cKDTree
 from ..arrays import Array
 from .chains import Chain
 from .dynamics import Dynamics
-from .gains import end_components, gain_and_bias, longest_ways, optimal
+from .gains import end_components, gain_and_bias, longest_ways, margin, optimal
 from .interpolation import TO_THE_END
 from .limits import LimitReached
 from .loop import Bracket, Round
@@ -48,12 +47,6 @@ _MOST_NODES = 1500
 _MOST_PAIRS = 60_000  # of a node and a state: more would take long to solve for exactly
 _DEPTH = 200  # readings to look ahead, at most
 _DISCOUNT, _STEPS = 0.98, 200
-
-
-def margin(dynamics: Dynamics, gains: Array, residual: float) -> float:
-    """Twice what rounding and inexact beliefs may do to Σ P γ g."""
-    terms = dynamics.n_states * dynamics.n_observations + dynamics.n_states + 10
-    return 2.0 * float(np.ptp(gains)) * (terms * sys.float_info.epsilon + residual)
 
 
 class StartBracket:
@@ -206,7 +199,8 @@ class StartBracket:
         ways = longest_ways(self.moves, label, inside)
         if ways is None:
             return None
-        short = (np.tile(gain, n_actions) - self.moves @ gain)[~inside]
+        above = gain - gain.min()
+        short = (np.tile(above, n_actions) - self.moves @ above)[~inside]
         gain = gain - (max(0.0, float(short.max(initial=0.0))) + 2 * margin(d, gain, residual)) * ways
         cost = grid.cost[:n].T.ravel()
         best, best_gain, best_values = -np.inf, gain, self.bias
@@ -337,7 +331,8 @@ class StartBracket:
         ways = longest_ways(chain, label, inside)
         if ways is None:
             return None
-        short = (chain @ gain - gain)[~inside]
+        above = gain - gain.min()
+        short = (chain @ above - above)[~inside]
         gain = gain + (max(0.0, float(short.max(initial=0.0))) + 2 * margin(d, gain, 0.0)) * ways
         excess = float((cost + chain @ bias - bias - gain).max())
         gains = (gain + max(0.0, excess) + d.rounding(bias)).reshape(len(actions), d.n_states)

@@ -91,7 +91,8 @@ def plan(
     grid, controller = job.best()
     lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
     blind = min(attempt.blind for attempt in job.attempts)
-    if upper - lower <= accuracy.allowed(lower, upper, blind):
+    # Attempts that differ by next to nothing count as equal: what closed the gap may have been the other.
+    if status == "closed" or upper - lower <= accuracy.allowed(lower, upper, blind):
         status = "closed" if upper - lower <= COARSE * at_stake(lower, upper, blind) else "coarse"
     assert status in get_args(Status)
     return Plan(

@@ -130,7 +130,7 @@ class Plan:
     def follow(self, belief: npt.ArrayLike) -> ControllerRun:
         """The controller at work from a belief, in the node that is best there.
 
-        It costs at most the upper end of `bounds(belief)` on average.
+        It costs at most the upper end of `bounds(belief)` on average, to within 1e-9 of the cost's range.
         """
         return ControllerRun(self.controller, self._node(belief))
 

@@ -26,10 +26,8 @@ _SHARE, _LEAST_WORK = 0.5, 1.5e9  # of all work so far that a search for control
 _IN_TURN = 4  # every so many rounds the side that has been gaining less has its turn
 _DEEPEST = 256  # layers
 _GIVEN_UP = 20  # rounds in a row that bring nothing at all, on both sides
-_SLOW_FROM, _SLOW = (
-    4e9,
-    0.85,
-)  # work from which progress is judged; a gap that is little less after twice that
+_SLOW_FROM = 4e9  # work from which progress is judged
+_SLOW = 0.85  # of the gap that was there at half the work: what is wider has hardly become narrower
 
 
 class SparseBracket:

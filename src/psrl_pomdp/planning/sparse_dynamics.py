@@ -47,10 +47,7 @@ class SparseDynamics(BeliefDynamics):
 
     @classmethod
     def of(cls, model: POMDP, limits: Limits | None = None) -> SparseDynamics:
-        """The model, restricted to the states that its start can reach.
-
-        Raises `LimitReached` where `limits` have no memory for it.
-        """
+        """The model, restricted to the states that its start can reach; `limits` count what it takes."""
         limits = limits or unlimited()
         setting = model.setting
         moves = []

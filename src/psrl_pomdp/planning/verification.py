@@ -44,13 +44,18 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     dynamics = dynamics_for(plan.grid, model)
     check_words(plan, model, dynamics)
     check_certificate(plan, dynamics)
-    lower = max(0.0, proved_lower(plan.grid, dynamics))
-    upper = min(1.0, proved_upper(plan, dynamics))
+    if not 0.0 <= plan.lower_cost <= plan.upper_cost <= 1.0:
+        claim = f"[{plan.lower_cost!r}, {plan.upper_cost!r}]"
+        raise CertificateError(f"the plan claims {claim}, which is no interval of scaled costs")
+    least, most = proved_lower(plan.grid, dynamics), proved_upper(plan, dynamics)
+    lower, upper = max(0.0, least), min(1.0, most)
     if lower > upper:
         raise CertificateError(f"the certificates contradict each other: {lower!r} > {upper!r}")
-    if plan.lower_cost > lower + 0.5 * plan.grid.rounding(dynamics):
+    # Half of what is paid for rounding is enough for a proof. Added before the bounds are cut off at 0 and 1:
+    # where values are so large that rounding costs everything, half of it must not excuse a claim.
+    if not plan.lower_cost <= max(0.0, least + 0.5 * plan.grid.rounding(dynamics)):
         raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {lower!r}")
-    if plan.upper_cost < upper - 0.5 * dynamics.rounding(plan.controller.vectors):
+    if not plan.upper_cost >= min(1.0, most - 0.5 * dynamics.rounding(plan.controller.vectors)):
         raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {upper!r}")
     low, high = sorted(model.setting.units.from_scaled([lower, upper]).tolist())
     return low, high
@@ -183,6 +188,7 @@ def proved_upper(plan: Plan, dynamics: BeliefDynamics) -> float:
     """max over nodes and states of C(s, a_n) + Σ M[a_n, o](s, s′) α_{σ(n, o)}(s′) − α_n(s).
 
     With gains: what that is above g_n(s) at most, on top of Σ b(s) g_n(s) for the best node at the start.
+    Raises `CertificateError` where the gains are not proved, as `Plan.bounds` reads them off.
     """
     controller = plan.controller
     vectors = controller.vectors - controller.vectors[0, 0]  # a constant proves nothing and costs digits
@@ -190,7 +196,9 @@ def proved_upper(plan: Plan, dynamics: BeliefDynamics) -> float:
     if controller.gains is None:
         return float(excess.max()) + dynamics.rounding(vectors)
     _check_gains_fall(controller, dynamics)
-    above = max(0.0, float((excess - controller.gains).max()) + dynamics.rounding(vectors))
+    rounding = dynamics.rounding(vectors)
+    above = max(0.0, float((excess - controller.gains).max()) + rounding)
+    _check_gains_claim("nodes", above, rounding)
     at_start = (dynamics.starts @ controller.gains.T).min(axis=1)
     return float(dynamics.start_weights @ at_start) + above
 
@@ -219,7 +227,8 @@ def _check_gains_fall(controller: Controller, dynamics: BeliefDynamics) -> None:
             if len(rows):
                 most = np.maximum.reduceat(after[:, move.indices], move.indptr[rows], axis=1)
                 highest[np.ix_(here, rows)] = np.maximum(highest[np.ix_(here, rows)], most)
-    falls = gains - _onward(controller, dynamics, gains) >= _margin(dynamics, gains)
+    above = gains - gains.min()
+    falls = above - _onward(controller, dynamics, above) >= _margin(dynamics, gains)
     if not ((highest <= gains) | falls).all():
         node, state = np.argwhere((highest > gains) & ~falls)[0]
         raise CertificateError(f"the gain of node {node} and state {state} is below what follows it")
@@ -261,8 +270,12 @@ def _(informed: InformedCertificate, dynamics: BeliefDynamics) -> float:
                 inner += np.where(over[:, None], 0.0, shares @ excess)
             right += inner.min(axis=1)
         lowest = min(lowest, float(right.min()))
-    lowest -= informed.rounding(dynamics)
-    return lowest if informed.gains is None else float(dynamics.start @ gains) + min(0.0, lowest)
+    rounding = informed.rounding(dynamics)
+    lowest -= rounding
+    if informed.gains is None:
+        return lowest
+    _check_gains_claim("states", -lowest, rounding)
+    return float(dynamics.start @ gains) + min(0.0, lowest)
 
 
 def _check_state_gains_rise(gains: Array, dynamics: BeliefDynamics) -> None:
@@ -270,7 +283,8 @@ def _check_state_gains_rise(gains: Array, dynamics: BeliefDynamics) -> None:
     for a in range(dynamics.n_actions):
         move = csr_array(sum(dynamics.move(a, o) for o in range(dynamics.n_observations)))
         least = np.minimum.reduceat(gains[move.indices], move.indptr[:-1])  # no row is empty
-        rises = move @ gains - gains >= _margin(dynamics, gains)
+        above = gains - gains.min()
+        rises = move @ above - above >= _margin(dynamics, gains)
         if not ((least >= gains) | rises).all():
             state = int(np.flatnonzero((least < gains) & ~rises)[0])
             raise CertificateError(f"the gain of state {state} is above what follows action {a}")
@@ -284,6 +298,7 @@ def _(grid: LowerCertificate, dynamics: Dynamics) -> float:
     """
     points, h = grid.points, grid.values - grid.values[0]
     gains = np.zeros(len(h)) if grid.gains is None else grid.gains
+    above = gains - gains.min()
     lowest = np.inf
     for a in range(dynamics.n_actions):
         value, gain, least = points @ dynamics.cost[a], np.zeros(len(h)), np.full(len(h), np.inf)
@@ -296,24 +311,37 @@ def _(grid: LowerCertificate, dynamics: Dynamics) -> float:
             kept, rest = _repaired(points, tau, basis, grid.weights[comes, a, o])
             value[comes] += chance[comes] * _mean(kept, h[basis], rest, h)
             if grid.gains is not None:
-                gain[comes] += chance[comes] * _mean(kept, gains[basis], rest, gains)
+                gain[comes] += chance[comes] * _mean(kept, above[basis], rest, above)
                 swept, worst = _least(points, gains, tau, basis, kept, rest)
                 least[comes] = np.minimum(least[comes], swept)
                 if worst > INEXACT:
                     raise CertificateError(f"a belief is {worst:g} away from what makes it up")
         if np.isnan(value).any():
             raise CertificateError("the certificate makes no numbers")
-        rises = gain - gains >= _margin(dynamics, gains)
+        rises = gain - above >= _margin(dynamics, gains)
         if grid.gains is not None and not ((least >= gains) | rises).all():
             point = int(np.flatnonzero((least < gains) & ~rises)[0])
             raise CertificateError(f"the gain of point {point} is above what follows action {a}")
         lowest = min(lowest, float((value - h - gains).min()))
-    lowest -= grid.rounding(dynamics)
-    return lowest if grid.gains is None else _gain_of_start(points, gains, dynamics) + min(0.0, lowest)
+    rounding = grid.rounding(dynamics)
+    lowest -= rounding
+    if grid.gains is None:
+        return lowest
+    _check_gains_claim("points", -lowest, rounding)
+    return _gain_of_start(points, gains, dynamics) + min(0.0, lowest)
+
+
+def _check_gains_claim(whose: str, error: float, rounding: float) -> None:
+    """Refuses gains that would have to be moved to be proved, by more than rounding explains."""
+    if not error <= 0.5 * rounding:
+        raise CertificateError(f"the plan claims gains of {whose} that are {error:g} better than proved")
 
 
 def _margin(dynamics: BeliefDynamics, gains: Array) -> float:
-    """What rounding may do to a mean of gains."""
+    """What rounding may do to a mean of gains that are counted from the least of them.
+
+    For a mean of the gains themselves it would be too little, where they differ by little.
+    """
     terms = dynamics.n_states * dynamics.n_observations + dynamics.n_states + 10
     return float(np.ptp(gains)) * terms * sys.float_info.epsilon
 
