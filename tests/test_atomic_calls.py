@@ -9,13 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from psrl_pomdp import OutOfOrderError, PSRLAgent, plan, simulate
+from psrl_pomdp import InvalidModelError, OutOfOrderError, PSRLAgent, UnknownNameError, plan, simulate
 from psrl_pomdp.atomic_calls import AtomicCalls
 from psrl_pomdp.simulation import Simulation
 from test_agent import COARSE, dirichlet, family
@@ -34,12 +34,15 @@ class InterruptionError(Exception):
 def interrupted_after(lines: int) -> Iterator[list[bool]]:
     """`InterruptionError`, as soon as so many lines of the package were executed; whether it was raised.
 
-    A tracing function raises it, so that the moment is as exact as a line and the same in every run.
+    A tracing function raises it, so that the moment is as exact as a line and the same in every run. Where a
+    `with` statement lets go of its lock it would leave the lock taken, which no signal can; so it spares
+    the two methods that take the lock.
     """
     left, raised = [lines], [False]
+    spared = AtomicCalls._atomically.__code__, AtomicCalls._undisturbed.__code__
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
-        if "psrl_pomdp" not in frame.f_code.co_filename:
+        if "psrl_pomdp" not in frame.f_code.co_filename or frame.f_code in spared:
             return None
         if event == "line":
             left[0] -= 1
@@ -168,6 +171,34 @@ def test_threads_take_turns() -> None:
     for _ in range(450):
         alone.act(1)
     assert agent.to_bytes() == alone.to_bytes()
+
+
+def test_a_call_that_failed_is_not_taken_for_one_that_is_running() -> None:
+    """When another thread has its turn, and has not yet said so."""
+    agent = MAKERS["finite"](8)
+    with pytest.raises(UnknownNameError):
+        agent.act(99)
+    with pytest.raises(OutOfOrderError):
+        assert agent.info is None
+    agent._lock.acquire()
+    other = threading.Timer(0.1, agent._lock.release)
+    other.start()
+    assert agent.act(1) in (0, 1)
+    other.join()
+
+
+@pytest.mark.parametrize("action", [2, -1, 0.5, None, "0"])
+def test_an_action_that_a_plan_made_up_is_refused(action: Any) -> None:
+    """Before anybody carries it out: the reading after it could not be taken in."""
+    chosen = [action]
+    made_up: Any = SimpleNamespace(lower=0.0, upper=1.0, status="mine", action=lambda belief: chosen[0])
+    planner: Any = lambda model, tolerance, time_limit: made_up  # noqa: E731
+    agent = PSRLAgent(family(1), planner=planner)
+    with pytest.raises(InvalidModelError, match="chose action"):
+        agent.act(0)
+    assert agent.time == 0
+    chosen[0] = np.int64(1)
+    assert agent.act(0) == 1
 
 
 def test_a_call_from_inside_another_one_is_refused() -> None:

@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from fractions import Fraction
 from math import inf, isnan, nextafter
 from pathlib import Path
 from struct import pack, unpack
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -354,6 +356,82 @@ def test_long_work_waits_for_compiled_code_if_told_to(
     assert ways == ["compiled" if wait else "interpreted"]
     if group._helper is not None:
         group._helper.wait()
+
+
+def test_nobody_waits_for_a_process_that_cannot_be_started(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmup, "start", lambda _: None)
+    monkeypatch.setattr(compiled, "sleep", lambda _: pytest.fail("it waits"))
+    loop, ways = counted(group, monkeypatch)
+    group.hurry(wait=True)
+    loop(0)
+    assert ways == ["compiled"]
+
+
+def test_an_interrupt_while_time_is_measured_does_no_harm(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next call from outside is still one: its time counts once, and it returns Python's numbers."""
+    clock = iter([0.0, np.nan, 1.0, 3.0])
+
+    def perf_counter() -> float:
+        now = next(clock)
+        if np.isnan(now):
+            raise KeyboardInterrupt
+        return now
+
+    loop, _ = counted(group, monkeypatch)
+    monkeypatch.setattr(compiled, "perf_counter", perf_counter)
+    with pytest.raises(KeyboardInterrupt):
+        loop(0)
+    loop(0)
+    assert group._spent == 2.0
+
+
+def test_threads_may_find_together_that_compiling_is_over(group: Group) -> None:
+    class Ended:
+        returncode = 0
+
+        def poll(self) -> int:
+            group._helper = None  # as another thread does at this moment
+            return self.returncode
+
+    group._helper = Ended()  # type: ignore[assignment]
+    group._asked_for = {"test"}
+    assert group.ready()
+
+
+@pytest.mark.parametrize("code", ["compile", "1", " "])
+def test_an_unknown_way_to_run_is_refused(code: str) -> None:
+    """In place of one that is not what was meant."""
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "PSRL_POMDP_CODE": code}
+    command = [sys.executable, "-c", "import psrl_pomdp.compiled"]
+    found = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+    assert found.returncode == 1
+    assert f"PSRL_POMDP_CODE in the environment is {code!r}" in found.stderr
+
+
+@pytest.mark.parametrize("system", ["nt", "posix"])
+def test_a_process_that_compiles_leaves_with_its_parent_where_the_system_tells(
+    monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    """On Windows the parent may seem to be another one: the launcher of a virtual environment."""
+    left: list[int] = []
+    done: list[str] = []
+    monkeypatch.setattr(warmup, "os", SimpleNamespace(name=system, getppid=lambda: 1, _exit=left.append))
+    monkeypatch.setattr(warmup, "compile_once", done.append)
+    monkeypatch.setattr(threading, "Thread", ThreadAtOnce)
+    warmup.main(2, ["learning"])
+    assert left == ([1] if system == "posix" else [])
+    assert done == ["learning"]
+
+
+class ThreadAtOnce:
+    """A thread that is over when it was started."""
+
+    def __init__(self, target: Any, args: tuple[int], daemon: bool) -> None:
+        self.start = lambda: target(*args)
 
 
 def test_what_is_compiled_once_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ Codes = npt.NDArray[np.uint16]
 # What steps replace and never change in place, beside the arrays of `_changed`.
 _REPLACED = ("action", "posterior", "plans", "last_plan", "_taken_in", "_present", "_policy", "_used")
 
+_FROM_THE_START, _FROM_A_FILE = 0, 2  # keys of random streams; 1 is that of simulated worlds
 _COUNTS = {"time": steps.TIME, "expected": steps.EXPECTED, "none": steps.NONE}
 
 
@@ -91,9 +92,7 @@ class PSRLAgent(AtomicCalls):
         self.planner = planner
         if planner is plan and self.effort.time_limit is not None:
             compile_if_long(prior.setting, wait=True)  # here, and not inside of `act`
-        for_samples, for_posterior = np.random.SeedSequence(seed, spawn_key=(0,)).spawn(2)
-        self.rng = np.random.default_rng(for_samples)
-        self.posterior_rng = np.random.default_rng(for_posterior)
+        self.rng, self.posterior_rng = streams(seed, _FROM_THE_START)
         self.posterior: FinitePosterior | DirichletPosterior = prior.posterior(self.posterior_rng)
         self.episodes: list[EpisodeRecord] = []  # those that have ended
         self.plans: dict[int, PlanLike] = {}  # of a finite set, by kernel
@@ -217,7 +216,12 @@ class PSRLAgent(AtomicCalls):
         """a_t = π_k(h_t(·; θ_k))."""
         if self._present.compiled:
             return int(steps.choose(self._policy, self._used))
-        return int(self._present.plan.action(self._used.belief[:, 0].copy()))
+        chosen = self._present.plan.action(self._used.belief[:, 0].copy())
+        if not isinstance(chosen, int | np.integer) or not 0 <= chosen < self.setting.n_actions:
+            raise InvalidModelError(
+                f"the plan chose action {chosen!r}: a number from 0 to {self.setting.n_actions - 1} is wanted"
+            )
+        return int(chosen)
 
     # -- the same, many steps at a time -----------------------------------------------------------
 
@@ -442,15 +446,21 @@ class PSRLAgent(AtomicCalls):
         schedule: Schedule | None = None,
         planner: Planner = plan,
         tolerance: Tolerance | None = None,
+        seed: int | Sequence[int] | None = None,
     ) -> PSRLAgent:
         """An agent that goes on exactly as the saved one would have.
 
         A schedule, a planner or a tolerance of your own is code, which is not in the file: pass it again.
+
+        With a `seed` all further random numbers come from it, so that several agents made from one file draw
+        independently of each other. What the saved agent had drawn already, such as the kernel of the present
+        episode, they have in common.
         """
         from .agent_files import from_bytes
 
         place = Path(path)
-        return from_bytes(cls, read_bytes(place), place.name, schedule, planner, tolerance)
+        fresh = None if seed is None else streams(seed, _FROM_A_FILE)
+        return from_bytes(cls, read_bytes(place), place.name, schedule, planner, tolerance, fresh)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PSRLAgent:
@@ -463,6 +473,15 @@ class PSRLAgent(AtomicCalls):
         return (
             f"PSRLAgent(t={self.time}, episode {self._present.number}, {self.schedule.name}, {self.prior!r})"
         )
+
+
+def streams(seed: int | Sequence[int], key: int) -> tuple[np.random.Generator, np.random.Generator]:
+    """Return the random numbers that draw samples, and those that move the posterior.
+
+    Streams with different keys are independent, also where their seeds are equal.
+    """
+    for_samples, for_posterior = np.random.SeedSequence(seed, spawn_key=(key,)).spawn(2)
+    return np.random.default_rng(for_samples), np.random.default_rng(for_posterior)
 
 
 def scaled_bounds(found: PlanLike, setting: Setting) -> tuple[float, float]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .checks import Planner
     from .effort import Tolerance
 
+Streams = tuple[np.random.Generator, np.random.Generator]  # for samples, and for the posterior
 SettingLike = TypeVar("SettingLike", bound="SettingWords")
 
 
@@ -121,8 +122,11 @@ def from_bytes(
     schedule: Schedule | None,
     planner: Planner,
     tolerance: Tolerance | None,
+    streams: Streams | None = None,
 ) -> PSRLAgent:
     """An agent that goes on as the saved one would have; `name` is for errors.
+
+    `streams` take the place of the saved random streams.
 
     Raises `ParseError` or another `InvalidModelError` where the bytes hold no such agent.
     """
@@ -135,7 +139,8 @@ def from_bytes(
             raise InvalidModelError("this agent was saved with a schedule of your own: pass it again")
         if words.own_planner and planner is plan:
             raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
-        agent = _begun(kind, contents, words, schedule, planner, tolerance)
+        saved_streams = stream_in(words.streams[0]), stream_in(words.streams[1])
+        agent = _begun(kind, contents, words, schedule, planner, tolerance, streams or saved_streams)
         checks.check_clock(agent, contents, words, own_schedule=schedule is not None)
         _take_episodes(agent, contents, words)
         _take_plans(agent, contents, words, room)
@@ -149,10 +154,11 @@ def _begun(
     schedule: Schedule | None,
     planner: Planner,
     tolerance: Tolerance | None,
+    streams: Streams,
 ) -> PSRLAgent:
-    """An agent with the saved one's prior, posterior and random streams."""
+    """An agent with the saved one's prior and posterior, and with these random streams."""
     prior = prior_in(contents, words.prior, setting_in(contents, words))
-    rng, posterior_rng = (stream_in(stream) for stream in words.streams)
+    rng, posterior_rng = streams
     posterior = prior.restore(posterior_state(contents), posterior_rng)
     effort = checks.effort_in(contents, words.effort, tolerance)
     chosen = schedule or schedule_named(words.schedule)

@@ -41,33 +41,35 @@ class AtomicCalls:
         """
         self._refuse_nesting()
         with self._lock:
-            self._running_in = get_ident()
-            self._go_back()  # where the last call failed and could not
-            self._before = self._snapshot()
             try:
-                result = call(*args, **kwargs)
-                self._before = None
-            except BaseException:
-                self._go_back()
-                raise
-            self._running_in = None
+                self._running_in = get_ident()
+                self._go_back()  # where the last call failed and could not
+                self._before = self._snapshot()
+                try:
+                    result = call(*args, **kwargs)
+                    self._before = None
+                except BaseException:
+                    self._go_back()
+                    raise
+            finally:
+                self._running_in = None
         return result
 
     def _settle(self) -> None:
         """For whoever reads the object: undo a failed call whose own way back was cut short."""
         if self._before is not None and not self._lock.locked():
-            with self._lock:
-                self._go_back()
+            self._undisturbed(lambda: None)
 
     def _undisturbed(self, read: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """`read(*args)` while no other thread changes the object."""
         self._refuse_nesting()
         with self._lock:
-            self._running_in = get_ident()
-            self._go_back()
-            result = read(*args, **kwargs)
-            self._running_in = None
-        return result
+            try:
+                self._running_in = get_ident()
+                self._go_back()
+                return read(*args, **kwargs)
+            finally:
+                self._running_in = None
 
     def _refuse_nesting(self) -> None:
         if self._lock.locked() and self._running_in == get_ident():

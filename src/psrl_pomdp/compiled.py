@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .errors import UnknownNameError, did_you_mean
 from .exact import fma
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ _UNTIL_ASKING, _UNTIL_HELPED = 0.3, 2.0
 _LONGEST = 180.0  # seconds to wait for another process that compiles
 # "interpreted" or "compiled" from the start, and always; or, by default, interpreted first.
 _CODE = os.environ.get("PSRL_POMDP_CODE", "")
+if _CODE not in ("", "interpreted", "compiled"):
+    raise UnknownNameError(
+        f"PSRL_POMDP_CODE in the environment is {_CODE!r}, neither 'interpreted' nor 'compiled'"
+        + did_you_mean(_CODE, ("interpreted", "compiled"))
+    )
 if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
     _CODE = "interpreted"
 
@@ -110,8 +116,9 @@ class Group:
 
     def ready(self) -> bool:
         """Whether all that is wanted is on disk."""
-        if self._helper is not None and self._helper.poll() is not None:
-            if self._helper.returncode == 0:
+        helper = self._helper  # once: another thread may be here too
+        if helper is not None and helper.poll() is not None:
+            if helper.returncode == 0:
                 self._made |= self._asked_for
             else:
                 self._failed = True
@@ -125,6 +132,7 @@ class Group:
 
             self._asked_for = {what for what in self.wanted if not on_disk(what).exists()}
             self._helper = start(sorted(self._asked_for))
+            self._failed = self._helper is None  # there can be no such process: nobody is to wait for it
 
     def hurry(self, wait: bool) -> None:
         """For work that is too long to interpret: compile at once, and `wait` for it if told to."""
@@ -152,13 +160,13 @@ class Group:
                 return loop.run(*args)
             if since is not None:  # one function of the group calls another
                 return function(*args)
-            self._here.since = now
             try:
+                self._here.since = now
                 with np.errstate(all="ignore"):
                     return _plain(function(*args))
             finally:
+                self._here.since = None  # before any call, after which an interrupt may come
                 self._spent += perf_counter() - now
-                self._here.since = None
 
         return run
 

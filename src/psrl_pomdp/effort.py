@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from .model import POMDP
 from .planning import Plan, plan
 
 Tolerance = Callable[[int], float]  # t_k -> ε_k
+
+_MAY_BE_NONE = ("max_work", "time_limit", "rtol", "atol")
+_ABOVE_ZERO = ("ceiling", "rtol", "atol")
+_LARGEST = sys.float_info.max / 1e10  # stands for infinity in files, whose JSON has none
 
 # Shares of what is at stake within which plans are made by default. A plan for a member of a finite set is
 # made once and played many times; a sample from a continuous prior is itself off by more than its plan.
@@ -36,7 +41,8 @@ class Effort:
     A plan's gap is within ε_k, which is `tolerance(t_k)` but between `floor` and `ceiling`, in shares of the
     cost's range; within `rtol` as a share of what is at stake (`planning.accuracy`); and within `atol` in the
     user's units, such as euro a day. `max_work` counts operations, so that runs repeat; `time_limit` seconds
-    are for use in front of a real system, where they need not.
+    are for use in front of a real system, where they need not. A number that makes no sense raises
+    `InvalidModelError`.
 
     >>> Effort(rtol=0.05)             # within 5 % of what is at stake
     Effort(rtol=0.05)
@@ -54,10 +60,10 @@ class Effort:
     atol: float | None = None  # no such limit
 
     def __post_init__(self) -> None:
-        for name in ("rtol", "atol"):
-            value = getattr(self, name)
-            if value is not None and not value > 0.0:
-                raise InvalidModelError(f"effort.{name} is {value!r}: wanted above 0")
+        """Check every number, and turn numpy's numbers into Python's, which files can hold."""
+        for name, value in list(vars(self).items()):
+            if name != "tolerance" and not (value is None and name in _MAY_BE_NONE):
+                object.__setattr__(self, name, _checked(name, value))
 
     def at(self, start: int, rule: Tolerance) -> float:
         """ε_k for an episode that begins at `start`, by the user's rule or else by `rule`."""
@@ -86,9 +92,9 @@ class Effort:
         return found
 
     def words(self) -> dict[str, float | None]:
-        """For files, whose JSON has no infinity: all but the tolerance, which is code."""
+        """For files: all but the tolerance, which is code."""
         return {
-            name: value if value is None else min(value, sys.float_info.max / 1e10)
+            name: value if value is None else min(value, _LARGEST)
             for name, value in vars(self).items()
             if name != "tolerance"
         }
@@ -96,3 +102,17 @@ class Effort:
     def __repr__(self) -> str:
         given = (f"{name}={value!r}" for name, value in vars(self).items() if value != getattr(Effort, name))
         return f"Effort({', '.join(given)})"
+
+
+def _checked(name: str, value: float) -> float:
+    """Return one number of an effort. Raises `InvalidModelError` for one that makes no sense."""
+    whole = name == "max_points"
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    if isinstance(value, kinds) and not isinstance(value, bool):
+        found = int(value) if isinstance(value, int | np.integer) else float(value)
+        if found >= whole and (found > 0 or name not in _ABOVE_ZERO):
+            return math.inf if found >= _LARGEST and not whole else found
+    wanted = "a whole number of at least 1" if whole else "a number of at least 0"
+    raise InvalidModelError(
+        f"effort.{name} is {value!r}: wanted {'above 0' if name in _ABOVE_ZERO else wanted}"
+    )

@@ -49,7 +49,8 @@ def start(what: Sequence[str]) -> Popen[bytes] | None:
 
 def main(parent: int, what: Sequence[str]) -> None:
     """What the process does."""
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    if os.name != "nt":  # there the number of the parent never changes, and may be that of a launcher
+        threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
     for one in what:
         compile_once(one)
 
