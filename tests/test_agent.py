@@ -438,7 +438,7 @@ def test_ctrl_c_while_planning_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_agent_with_a_time_limit_waits_for_compiled_code_when_it_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And not inside of `act`. Small models are planned for interpreted; agents without a limit do not wait."""
+    """And not inside of `act`. Small models are interpreted; agents without a limit do not wait."""
     asked: list[bool] = []
     monkeypatch.setattr(compiled.PLANNING, "hurry", asked.append)
     rng = np.random.default_rng(0)
@@ -448,3 +448,10 @@ def test_an_agent_with_a_time_limit_waits_for_compiled_code_when_it_is_made(
     assert asked == []
     PSRLAgent(dirichlet(large), effort=Effort(time_limit=1.0))
     assert asked == [True]
+
+
+def test_what_is_no_schedule_or_no_effort_is_refused() -> None:
+    with pytest.raises(InvalidModelError, match="schedule is 'doubling', not Schedule"):
+        PSRLAgent(family(1), "doubling")  # type: ignore[arg-type]
+    with pytest.raises(InvalidModelError, match="effort is 3, not Effort"):
+        PSRLAgent(family(1), effort=3)  # type: ignore[arg-type]

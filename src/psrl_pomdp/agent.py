@@ -84,6 +84,9 @@ class PSRLAgent(AtomicCalls):
             raise InvalidModelError(
                 f"prior is a {type(prior).__name__}, not a FinitePrior or a DirichletPrior"
             )
+        for name, given, kind in (("schedule", schedule, Schedule), ("effort", effort, Effort)):
+            if given is not None and not isinstance(given, kind):
+                raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
         super().__init__()
         finite = isinstance(prior, FinitePrior)
         self.prior = prior
