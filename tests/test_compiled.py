@@ -27,7 +27,7 @@ from psrl_pomdp.experiment import jobs
 from psrl_pomdp.experiment.results import jobs_of
 from psrl_pomdp.experiment.study import study_from
 from psrl_pomdp.machine_code import OwnNames
-from psrl_pomdp.planning import pricing
+from psrl_pomdp.planning import nodes, pricing
 from psrl_pomdp.planning.lower import LowerCertificate
 from psrl_pomdp.planning.pricing import LIST
 from psrl_pomdp.posterior.refresh import hamiltonian
@@ -486,6 +486,17 @@ def test_what_a_function_calls_is_loaded_before_it(tmp_path: Path) -> None:
         path.unlink()
     assert words(begin()) == ["apply_transposed", first[-1]]
     assert words(begin()) == first[-1:]
+
+
+def test_the_best_vector_is_the_same_by_arrays() -> None:
+    """Ties and values that rounding alone tells apart included."""
+    rng = np.random.default_rng(3)
+    for n_states in (1, 2, 4, 9):
+        for n_vectors in (1, 2, 7, 300):
+            vectors = rng.standard_normal((n_vectors, n_states)).round(int(rng.integers(1, 17)))
+            vectors = np.concatenate([vectors, vectors[::-1], np.nextafter(vectors, 1.0)])
+            belief = rng.dirichlet(np.ones(n_states))
+            assert nodes._best_by_arrays(vectors, belief) == nodes.best_vector.py_func(vectors, belief)
 
 
 def test_arrays_round_products_and_sums_as_numbers_do() -> None:

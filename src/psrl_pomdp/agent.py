@@ -555,7 +555,7 @@ def _policy(setting: Setting, likelihood: Array) -> steps.Policy:
         likelihood=likelihood,
         cost=setting.cost,
         worth=np.zeros(setting.n_actions),
-        moved=np.zeros(setting.n_states),
+        moved=np.zeros((2, setting.n_states)),
     )
 
 

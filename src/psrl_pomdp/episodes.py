@@ -43,7 +43,7 @@ class Policy(NamedTuple):
     likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a lost reading
     cost: Array  # [A, S]
     worth: Array  # [A]: c(b, a) + E[v(b′)], where beliefs have chosen
-    moved: Array  # [S]: scratch
+    moved: Array  # [2, S]: scratch
 
 
 class Episode(NamedTuple):
@@ -90,9 +90,19 @@ def choose(policy, used):
 
 
 @bare(inner=True, linked=True)
+def value(vectors, belief):
+    """min α_n·b."""
+    n = best_vector(vectors, belief)
+    total = 0.0
+    for s in range(len(belief)):
+        total += vectors[n, s] * belief[s]
+    return total
+
+
+@bare(inner=True, linked=True)
 def weigh(policy, used, action):
     """`worth[a]` = c(b, a) + Σ_o min_n α_n·(b M[a, o]) at the belief in use."""
-    belief, moved, vectors = used.belief, policy.moved, policy.vectors
+    belief, moved, joint = used.belief, policy.moved[0], policy.moved[1]
     n_states = len(moved)
     total = 0.0
     for s in range(n_states):
@@ -103,25 +113,10 @@ def weigh(policy, used, action):
             mass += belief[s, 0] * used.transition[action, s, t, 0]
         moved[t] = mass
     for o in range(policy.likelihood.shape[1] - 1):
-        likelihood = policy.likelihood[action, o]
-        least = np.inf
-        for n in range(len(vectors)):
-            value = 0.0
-            for t in range(n_states):
-                value += vectors[n, t] * (moved[t] * likelihood[t])
-            least = min(least, value)
-        total += least
+        for t in range(n_states):
+            joint[t] = moved[t] * policy.likelihood[action, o, t]
+        total += value(policy.vectors, joint)
     policy.worth[action] = total
-
-
-@bare(inner=True, linked=True)
-def value(vectors, belief):
-    """min α_n·b."""
-    n = best_vector(vectors, belief)
-    total = 0.0
-    for s in range(len(belief)):
-        total += vectors[n, s] * belief[s]
-    return total
 
 
 @bare(linked=True)
