@@ -88,7 +88,7 @@ def run(
             left = _all(store, todo, executor, False, workers or 1, progress, report)
             _give_up(left, "the executor broke", progress, report)
         else:
-            _with_engine(store, todo, engine_name, workers, progress, report)
+            _with_engine(store, todo, engine_name, workers, progress, report, in_turn)
     return progress
 
 
@@ -99,19 +99,37 @@ def _with_engine(
     workers: int | None,
     progress: Progress,
     report: Callable[[Progress], None],
+    in_turn: bool,
 ) -> None:
-    """In an engine of that name, and in a new one where it breaks: a worker that was killed breaks a pool."""
-    left = todo
-    if name == "local":
-        left = _begin_to_compile(store.study, todo)
+    """In an engine of that name, and in a new one where it breaks: a worker that was killed breaks a pool.
+
+    On this machine what is not on disk is compiled beside the jobs. Where agents come in turn, those of the
+    first one come before that if they have no posterior: they are done sooner than anything is compiled.
+    """
+    first, rest = _before_compiling(store.study, todo) if in_turn and name == "local" else ([], todo)
+    begun = name != "local"
     for attempt in range(_ATTEMPTS):
         with engine(name, workers) as pool:
             count = workers or (os.cpu_count() or 1 if "://" not in name else _CLUSTER)
-            left = _all(store, left, pool, keeps_files(name), count, progress, report)
-        if not left:
+            first = _all(store, first, pool, keeps_files(name), count, progress, report)
+            if not (begun or first):
+                rest, begun = _begin_to_compile(store.study, rest), True
+            if not first:
+                rest = _all(store, rest, pool, keeps_files(name), count, progress, report)
+        if not (first or rest):
             return
-        store.log(event="engine broke", attempt=attempt + 1, left=len(left))
-    _give_up(left, f"its worker died {_ATTEMPTS} times", progress, report)
+        store.log(event="engine broke", attempt=attempt + 1, left=len(first) + len(rest))
+    _give_up(first + rest, f"its worker died {_ATTEMPTS} times", progress, report)
+
+
+def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Job]]:
+    """The jobs of the first agent, if it has no posterior, and the others."""
+    spec = study.agents[0]
+    quick = spec.kind not in _WITH_POSTERIORS
+    return (
+        [job for job in todo if quick and job.agent == spec.label],
+        [job for job in todo if not (quick and job.agent == spec.label)],
+    )
 
 
 def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
