@@ -271,3 +271,17 @@ def test_a_simulation_that_was_cut_short_refuses_to_go_on(monkeypatch: pytest.Mo
         run.until(200)
     assert agent.act(0) in (0, 1)  # the agent itself is whole
     assert len(simulate(prior.model(0), PSRLAgent(prior, effort=COARSE), 50).actions) == 50
+
+
+def test_what_a_signal_handler_raised_comes_out_as_itself() -> None:
+    """Compiled code wraps it into a SystemError, or two."""
+
+    def planner(model: Any, tolerance: float = 1e-4, time_limit: float | None = None) -> Any:
+        inner = SystemError("a result with an exception set")
+        inner.__cause__ = TimeoutError("late")
+        raise SystemError("a result with an exception set") from inner
+
+    agent = PSRLAgent(family(1), planner=planner)
+    with pytest.raises(TimeoutError, match="late"):
+        agent.act(0)
+    assert agent.time == 0

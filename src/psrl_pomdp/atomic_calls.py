@@ -48,8 +48,11 @@ class AtomicCalls:
                 try:
                     result = call(*args, **kwargs)
                     self._before = None
-                except BaseException:
+                except BaseException as error:
                     self._go_back()
+                    original = _unwrapped(error)
+                    if original is not error:
+                        raise original from None
                     raise
             finally:
                 self._running_in = None
@@ -88,3 +91,13 @@ class AtomicCalls:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = Lock()
+
+
+def _unwrapped(error: BaseException) -> BaseException:
+    """What a signal handler raised, of which compiled code makes a `SystemError` on its way in or out."""
+    while isinstance(error, SystemError):
+        within = error.__cause__ or error.__context__
+        if within is None:
+            break
+        error = within
+    return error
