@@ -344,7 +344,7 @@ class PSRLAgent(AtomicCalls):
             f"at stake away from optimal ({found.status}; between {found.lower:.6g} and {found.upper:.6g}); "
             "Effort(rtol=..., atol=..., max_work=...) says how well to plan",
             CoarsePlanWarning,
-            stacklevel=5,  # whoever called `act` or `play`
+            stacklevel=5,  # the caller of `act` or `play`
         )
 
     # -- what it knows --------------------------------------------------------------------------

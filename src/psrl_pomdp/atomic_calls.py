@@ -3,7 +3,7 @@
 A call that changes an object of many parts may fail half way: by an error, by Ctrl-C, by a deadline that a
 signal enforces. Here the object takes a snapshot first and goes back to it when the call fails. The last
 statement of a call that succeeds drops the snapshot: before it the object is as it was, after it the call is
-done. A second exception may cut the way back short. Then the snapshot is still there, and the next use of
+done. A second exception may interrupt the roll-back. Then the snapshot is still there, and the next use of
 the object goes back to it first.
 """
 
@@ -59,7 +59,7 @@ class AtomicCalls:
         return result
 
     def _settle(self) -> None:
-        """For whoever reads the object: undo a failed call whose own way back was cut short."""
+        """Undo a failed call whose own roll-back was cut short, before the object is read."""
         if self._before is not None and not self._lock.locked():
             self._undisturbed(lambda: None)
 

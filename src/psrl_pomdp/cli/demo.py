@@ -108,7 +108,7 @@ def _study(horizon: int, seeds: int) -> tuple[Study, dict[str, str]]:
     )
     return study, {
         _CALENDAR: f"repairs at every {_ordinal(every)} inspection, the best rule of this kind",
-        _ORACLE: "is told how the track wears: nobody can do better on average",
+        _ORACLE: "knows how the track wears: no policy costs less on average",
         family: f"learns which of {len(world.family)} ways to wear is the true one",
         _ROWS: "learns every probability of the wear, starting from nothing",
     }
