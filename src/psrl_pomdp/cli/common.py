@@ -14,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..model import POMDP
+    from ..models.model import POMDP
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -73,7 +73,7 @@ normalize_option = click.option(
 
 def find_model(name_or_file: str, parameters: Sequence[str] = (), normalize: bool = False) -> POMDP:
     """The problem of this name, or the model in this file, its rows rescaled where that is asked for."""
-    from ..files import READABLE, load
+    from ..io import READABLE, load
     from ..problems import catalogue, problem
 
     path = Path(name_or_file)

@@ -22,8 +22,8 @@ from .run import asked_study, given_flags, names, refuse_misfits
 from .study_display import engine_options, show_and_run
 
 if TYPE_CHECKING:
-    from ..experiment import Study
-    from ..experiment.store import Store
+    from ..studies import Study
+    from ..studies.store import Store
 
 
 @click.command("compare", short_help="Compare learners in the same worlds, and say who is ahead.")
@@ -63,8 +63,8 @@ def command(
       psrl-pomdp compare study.toml --json
       psrl-pomdp compare railway-comparison
     """
-    from ..experiment.comparison import compare
-    from ..experiment.store import Store
+    from ..studies.comparison import compare
+    from ..studies.store import Store
 
     failures: list[str] = []
     refused: dict[str, str] = {}
@@ -99,9 +99,9 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
     """From a file, or all contestants that fit the problem; and why others do not."""
     import msgspec
 
-    from ..experiment.comparison import contestants
-    from ..experiment.jobs import refusals
-    from ..experiment.study import AgentSpec
+    from ..studies.comparison import contestants
+    from ..studies.jobs import refusals
+    from ..studies.study import AgentSpec
 
     if Path(what).suffix.lower() == ".toml":
         study = asked_study(what, parameters, flags)
@@ -130,11 +130,11 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
 
 def _written(store: Store) -> list[str]:
     """Tables, and the figure where matplotlib is installed."""
-    from ..experiment.jobs import model_of
-    from ..experiment.summary import curves
-    from ..experiment.tables import write_tables
     from ..report.plan_figures import MissingExtraError, save_figure
     from ..report.regret_figures import regret_figure
+    from ..studies.jobs import model_of
+    from ..studies.summary import curves
+    from ..studies.tables import write_tables
 
     written = [path.name for path in write_tables(store)]
     study, found = store.study, curves(store)

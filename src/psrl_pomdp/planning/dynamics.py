@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..arrays import Array
-from ..model import POMDP
-from ..structure import reachable
+from .._utils.arrays import Array
+from ..models.model import POMDP
+from ..models.structure import reachable
 
 
 class Factors(NamedTuple):

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Array
+from .._utils.arrays import Array
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from ..model import POMDP, Setting
-from ..posterior import DirichletPrior, FinitePrior
+from ..inference import DirichletPrior, FinitePrior
+from ..models.model import POMDP, Setting
 
 
 @dataclass(frozen=True)
