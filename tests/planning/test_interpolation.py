@@ -36,7 +36,7 @@ def test_interpolation_solves_its_linear_program(n_states: int, extra: int) -> N
     rng = np.random.default_rng(n_states)
     for _ in range(20):
         points = cloud(rng, n_states, extra)
-        h, n = rng.random(points.shape[1]), points.shape[1]
+        h, n = rng.random((points.shape[1],)), points.shape[1]
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
         for _ in ("from the vertices", "from the last basis"):
             tau = rng.dirichlet(np.full(n_states, 0.5))
@@ -86,7 +86,7 @@ def test_little_effort_never_loses_and_comes_to_the_same_in_the_end() -> None:
         n, tau = points.shape[1], rng.dirichlet(np.full(6, 0.5))
         h = 1.0 - (points**2).sum(axis=0)  # concave, so that every point is of use somewhere
         basis, weights = np.full(6, -1, np.int32), np.zeros(6)
-        interpolate(points, rng.random(n), n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
+        interpolate(points, rng.random((n,)), n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
         best = -linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs").fun
         last = float(weights @ h[basis])
         for turn in range(50):

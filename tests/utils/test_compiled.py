@@ -24,7 +24,7 @@ import psrl_pomdp as pp
 from psrl_pomdp._numba import background
 from psrl_pomdp._numba import fma as exact
 from psrl_pomdp._numba import jit as compiled
-from psrl_pomdp._numba.jit import Group, Loop, forget_stale, running
+from psrl_pomdp._numba.jit import AnyLoop, Group, Loop, forget_stale, running
 from psrl_pomdp._numba.machine_code import OwnNames
 from psrl_pomdp.inference.refresh import hamiltonian
 from psrl_pomdp.planning.interpolation import pricing
@@ -96,7 +96,7 @@ def test_two_processes_that_keep_code_at_one_time_do_not_get_in_each_others_way(
     assert other.load("for three states") == "code for three"
 
 
-def loops() -> list[Loop]:
+def loops() -> list[AnyLoop]:
     """All functions of loops in modules that need nothing else installed."""
     for path in PACKAGE.rglob("*.py"):
         if "compiled import" in path.read_text():
@@ -281,7 +281,7 @@ def group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Group:
     return Group("test")
 
 
-def counted(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[Loop, list[str]]:
+def counted(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[Loop[int, int], list[str]]:
     """A function of the group, and in which way its calls went."""
     ways: list[str] = []
 
@@ -290,7 +290,7 @@ def counted(group: Group, monkeypatch: pytest.MonkeyPatch) -> tuple[Loop, list[s
         return loop(more - 1) if more else 1
 
     monkeypatch.setattr(compiled, "LEARNING", group)
-    loop = Loop(function, {})  # type: ignore[arg-type]
+    loop = Loop(function, {})
     loop._dispatcher = lambda more: ways.append("compiled") or 1  # type: ignore[func-returns-value]
     return loop, ways
 

@@ -33,8 +33,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, update_wrapper
 from pathlib import Path
 from time import monotonic, perf_counter, sleep
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple
 
 import numpy as np
 
@@ -44,7 +43,10 @@ from .fma import fma
 if TYPE_CHECKING:
     from subprocess import Popen
 
-__all__ = ["GROUPS", "LEARNING", "PLANNING", "Loop", "bare", "fma", "inlined", "kept"]
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+
+__all__ = ["GROUPS", "LEARNING", "PLANNING", "AnyLoop", "Loop", "bare", "fma", "inlined", "kept"]
 
 PACKAGE = Path(__file__).parent.parent
 # Seconds that a group's functions may run interpreted before code that is on disk is loaded, which takes
@@ -75,7 +77,7 @@ class Group:
         self.name = name
         self.compiled = _CODE == "compiled"
         self._settled = _CODE != ""  # whether that is to stay so
-        self.loops: list[Loop] = []
+        self.loops: list[AnyLoop] = []
         self.wanted = {name}  # what has to be on disk before compiled code runs, as `warmup` calls it
         self.asks = True  # or somebody else sees to it
         self._helper: Popen[bytes] | None = None  # the process that compiles
@@ -150,10 +152,12 @@ class Group:
         """Whether another process is compiling for this one."""
         return self._helper is not None and not self.ready()
 
-    def interpreted(self, function: Callable[..., Any], loop: Loop) -> Callable[..., Any]:
+    def interpreted(
+        self, function: Callable[[*Arguments], Result], loop: Loop[*Arguments, Result]
+    ) -> Callable[[*Arguments], Result]:
         """The function as it runs interpreted, with its time measured."""
 
-        def run(*args: Any) -> Any:
+        def run(*args: *Arguments) -> Result:
             now, since = perf_counter(), self._here.since
             spent = self._spent if since is None else self._spent + now - since
             if spent > self._patience and self._impatient(spent) and not loop.inner:
@@ -163,7 +167,8 @@ class Group:
             try:
                 self._here.since = now
                 with np.errstate(all="ignore"):
-                    return _plain(function(*args))
+                    made: Result = _plain(function(*args))
+                    return made
             finally:
                 self._here.since = None  # before any call, after which an interrupt may come
                 self._spent += perf_counter() - now
@@ -190,23 +195,23 @@ LEARNING, PLANNING = Group("learning"), Group("planning")
 GROUPS = (LEARNING, PLANNING)
 
 
-class Loop:
-    """A function that runs interpreted or compiled."""
+class Loop(Generic[*Arguments, Result]):
+    """A function that runs interpreted or compiled. Its arguments are given by position."""
 
-    py_func: Callable[..., Any]
+    py_func: Callable[[*Arguments], Result]
     targetoptions: dict[str, Any]  # numba's name for them: it reads there that a function is to be inlined
 
-    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[[*Arguments], Result], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
         self.py_func, self.targetoptions = function, options
         self.group = PLANNING if ".planning." in function.__module__ else LEARNING
         self.group.loops.append(self)
         self._interpreted = self.group.interpreted(options.pop("python", function), self)
         self._dispatcher: Any = None
-        self.run: Callable[..., Any]
+        self.run: Callable[[*Arguments], Result]
         self.choose()
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: *Arguments) -> Result:
         return self.run(*args)
 
     @property
@@ -218,7 +223,7 @@ class Loop:
         """Run as the group does."""
         self.run = self._first_compiled if self.group.compiled and not self.inner else self._interpreted
 
-    def _first_compiled(self, *args: Any) -> Any:
+    def _first_compiled(self, *args: *Arguments) -> Result:
         self.run = self.dispatcher
         return self.run(*args)
 
@@ -232,7 +237,10 @@ class Loop:
         return self._dispatcher
 
 
-def kept(**options: Any) -> Callable[[Any], Any]:
+AnyLoop = Loop[*tuple[Any, ...], Any]  # of whatever arguments and result
+
+
+def kept(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arguments, Result]]:
     """Marks a function of loops.
 
     Options are numba's, and three of ours: `inner` for one that other functions of loops call and that Python
@@ -241,18 +249,18 @@ def kept(**options: Any) -> Callable[[Any], Any]:
     place, with the same results to the last bit, where arrays are much quicker.
     """
 
-    def decorate(function: FunctionType) -> Loop:
+    def decorate(function: Callable[[*Arguments], Result]) -> Loop[*Arguments, Result]:
         return Loop(function, options)
 
     return decorate
 
 
-def bare(**options: Any) -> Callable[[Any], Any]:
+def bare(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arguments, Result]]:
     """The same, for a function that makes no arrays: then references to its arguments are not counted."""
     return kept(uncounted=True, **options)
 
 
-def inlined(function: Any) -> Any:
+def inlined(function: Callable[[*Arguments], Result]) -> Loop[*Arguments, Result]:
     """Marks a function that is written out wherever it is called."""
     return Loop(function, {"inline": "always"})
 

@@ -37,14 +37,14 @@ from numba.core.cpu import CPUTargetOptions
 from numba.core.imputils import lower_builtin
 from numba.extending import type_callable, typeof_impl
 
-from .jit import FINGERPRINT, Loop, fma
+from .jit import FINGERPRINT, AnyLoop, Loop, fma
 
 # Not to count references to arrays that a function is given saves up to a quarter of a step; the option is
 # numba's own affair, and a numba without it only costs that.
 UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
 
 
-def dispatcher(loop: Loop) -> Any:
+def dispatcher(loop: AnyLoop) -> Any:
     """The compiled form of a function: for each kind of arguments, loaded or compiled when first called."""
     options = dict(loop.targetoptions)
     if "inline" in options:
@@ -149,7 +149,7 @@ class OwnCache(FunctionCache):
         return FINGERPRINT, super()._index_key(kind, codegen)
 
 
-def _loop(module: str, name: str) -> Loop:
+def _loop(module: str, name: str) -> AnyLoop:
     found = getattr(import_module(module), name)
     assert isinstance(found, Loop)
     return found
@@ -167,7 +167,7 @@ def _loaded(place: tuple[str, str, Any]) -> str:
 
 
 @typeof_impl.register(Loop)
-def _(loop: Loop, _context: Any) -> Any:
+def _(loop: AnyLoop, _context: Any) -> Any:
     return types.Dispatcher(loop.dispatcher)
 
 

@@ -16,6 +16,11 @@ import numpy.typing as npt
 from ..errors import InvalidModelError
 
 Array = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]  # numbers of states, actions, observations or nodes, and counts
+Bases = npt.NDArray[np.int32]  # numbers of grid points
+Codes = npt.NDArray[np.unsignedinteger]  # the same kinds of numbers in as few bytes as they need
+Mask = npt.NDArray[np.bool_]
+States = tuple[int, ...]  # as many entries as there are states: a length that the compiler knows
 
 PYTHON_TOLERANCE = 1e-9  # how far the rows of an array from Python may be from summing to one
 FILE_TOLERANCE = 1e-5  # and those of a file, which people round to six digits

@@ -10,15 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .._numba.jit import bare, kept
-from .._utils.arrays import Array
-from ..inference.filter_bank import drawn, update
-from ..inference.sampled_filter import follow, reach, refresh_due
+from .._utils.arrays import Array, Codes, Index
+from ..inference.filter_bank import Filters, drawn, update
+from ..inference.sampled_filter import Possible, Used, follow, reach, refresh_due
 from ..planning.upper.nodes import best_vector
-
-Index = npt.NDArray[np.int64]
 
 # Why `play` came back.
 STEPS_DONE, EPISODE_OVER, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3, 4
@@ -68,7 +65,7 @@ class World(NamedTuple):
 
 
 @bare(linked=True)
-def choose(policy, used):
+def choose(policy: Policy, used: Used) -> int:
     """a_t = π_k(h_t(·; θ_k)): the action of the controller's node, or the one of the least `worth`.
 
     The plan proves min_a [c(b, a) + E v(b′)] ≤ v(b) + upper for v(b) = min α·b. Summed over time, this shows
@@ -76,9 +73,10 @@ def choose(policy, used):
     vector that attains v(b), which is never worth more. That one is played where only rounding differs.
     """
     if policy.node[0] >= 0:
-        return policy.actions[policy.node[0]]
+        action: int = policy.actions[policy.node[0]]
+        return action
     belief, worth = used.belief, policy.worth
-    own = policy.actions[best_vector(policy.vectors, belief[:, 0])]
+    own: int = policy.actions[best_vector(policy.vectors, belief[:, 0])]
     best = own
     weigh(policy, used, own)
     for a in range(len(worth)):
@@ -90,7 +88,7 @@ def choose(policy, used):
 
 
 @bare(inner=True, linked=True)
-def value(vectors, belief):
+def value(vectors: Array, belief: Array) -> float:
     """min α_n·b."""
     n = best_vector(vectors, belief)
     total = 0.0
@@ -100,7 +98,7 @@ def value(vectors, belief):
 
 
 @bare(inner=True, linked=True)
-def weigh(policy, used, action):
+def weigh(policy: Policy, used: Used, action: int) -> None:
     """`worth[a]` = c(b, a) + Σ_o min_n α_n·(b M[a, o]) at the belief in use."""
     belief, moved, joint = used.belief, policy.moved[0], policy.moved[1]
     n_states = len(moved)
@@ -120,7 +118,15 @@ def weigh(policy, used, action):
 
 
 @bare(linked=True)
-def take_in(policy, used, episode, expected, likelihood, action, reading):
+def take_in(
+    policy: Policy,
+    used: Used,
+    episode: Episode,
+    expected: Array,
+    likelihood: Array,
+    action: int,
+    reading: int,
+) -> None:
     """h_{t+1}(·; θ_k), m̃_{t+1}, and why the episode is over, if it is: in `episode.clock[3]`."""
     clock, pseudo = episode.clock, episode.pseudo
     follow(used, likelihood[action, reading], action)
@@ -143,7 +149,7 @@ def take_in(policy, used, episode, expected, likelihood, action, reading):
 
 
 @bare(linked=True)
-def raise_counts(pseudo, expected, t):
+def raise_counts(pseudo: Index, expected: Array, t: int) -> None:
     """m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉), with what rounding adds to a whole number taken off first."""
     for a in range(pseudo.shape[0]):
         for s in range(pseudo.shape[1]):
@@ -154,7 +160,7 @@ def raise_counts(pseudo, expected, t):
 
 
 @bare(inner=True, linked=True)
-def doubled(pseudo, pseudo_start):
+def doubled(pseudo: Index, pseudo_start: Index) -> bool:
     """Whether m̃_t(s, a) > 2 m̃_{t_k}(s, a) for some (s, a)."""
     found = False
     for a in range(pseudo.shape[0]):
@@ -164,7 +170,7 @@ def doubled(pseudo, pseudo_start):
 
 
 @bare(error_model="numpy", linked=True)
-def answer(world, action, used, uniforms):
+def answer(world: World, action: int, used: Used, uniforms: Array) -> None:
     """What the world does after an action: the cost, the next state and reading, h(·; θ*), and the sums."""
     transition, belief, sums = world.transition[action], world.belief, world.sums
     state = world.present[0]
@@ -193,7 +199,7 @@ def answer(world, action, used, uniforms):
 
 
 @bare(inner=True, linked=True)
-def filtered(transition, sensor, belief, reading, after):
+def filtered(transition: Array, sensor: Array, belief: Array, reading: int, after: Array) -> None:
     """b M[a, o]: P(o | b, a) τ(b, a, o)."""
     for t in range(len(after)):
         mass = 0.0
@@ -203,7 +209,7 @@ def filtered(transition, sensor, belief, reading, after):
 
 
 @bare()
-def expected_value(vectors, transition, sensor, belief, after):
+def expected_value(vectors: Array, transition: Array, sensor: Array, belief: Array, after: Array) -> float:
     """E[v(b′)] = Σ_o min_n α_n·(b M[a, o])."""
     total = 0.0
     for o in range(sensor.shape[1]):
@@ -214,8 +220,19 @@ def expected_value(vectors, transition, sensor, belief, after):
 
 @bare()
 def play(
-    world, uniforms, filters, possible, least_size, used, policy, episode, flags, actions, readings, begin
-):
+    world: World,
+    uniforms: Array,
+    filters: Filters,
+    possible: Possible,
+    least_size: float,
+    used: Used,
+    policy: Policy,
+    episode: Episode,
+    flags: Index,
+    actions: Codes,
+    readings: Codes,
+    begin: int,
+) -> tuple[int, int]:
     """Actions of the agent in the world from where both are, one for each row of `uniforms`.
 
     `uniforms[n, 2]` is the world's chance. `flags` holds the last action, whether the present reading was
@@ -252,7 +269,17 @@ def play(
 
 
 @kept()
-def controlled(transition, sensor, cost, vectors, belief, actions, readings, ends, out):
+def controlled(
+    transition: Array,
+    sensor: Array,
+    cost: Array,
+    vectors: Array,
+    belief: Array,
+    actions: Codes,
+    readings: Codes,
+    ends: Index,
+    out: Array,
+) -> None:
     """Σ_t [c(b_t, a_t) + E v(b_{t+1}) − v(b_t)] + v(b_1) − v(b_{t+1}) up to each of `ends`; v(b) = min α·b.
 
     `belief[S]` is b_1, and moves along; `readings[i]` came after `actions[i]`.

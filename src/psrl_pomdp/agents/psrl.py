@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from .._utils.atomic_calls import AtomicCalls
 from ..errors import CoarsePlanWarning, InvalidModelError, OutOfOrderError
 from ..inference import DirichletPrior, FinitePrior
@@ -137,7 +137,7 @@ class PSRLAgent(AtomicCalls):
         return self._present.number
 
     @property
-    def pseudo_counts(self) -> npt.NDArray[np.int64]:
+    def pseudo_counts(self) -> Index:
         """[A, S]: m̃_t."""
         self._settle()
         return self._episode.pseudo.copy()

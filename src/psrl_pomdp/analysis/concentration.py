@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..agents import compiled_steps as steps
 from ..agents.planning_budget import Effort
 from ..agents.psrl import PSRLAgent
 from ..inference import FinitePrior
 from ..simulation.runs import Simulation, log_spaced
-from ..simulation.trace import Index, Trace
+from ..simulation.trace import Trace
 from .bounds import Constant
 from .run_checks import starts_of
 from .runs import Prior, drawn_world

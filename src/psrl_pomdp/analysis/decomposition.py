@@ -34,13 +34,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from .._utils.findings import Finding
 from ..agents import compiled_steps as steps
 from ..errors import InvalidModelError
 from ..models.model import Units
 from ..planning import Plan
-from ..simulation.trace import Index, Trace
+from ..simulation.trace import Trace
 from .bounds import Constant, largest_span
 from .estimators import common_times, common_units, plans_for, standard_error
 

@@ -28,12 +28,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..agents import compiled_steps as steps
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
 from ..models.model import Units
 from ..planning import Plan
-from ..simulation.trace import Index, Trace
+from ..simulation.trace import Trace
 
 Estimator = Literal["controlled", "expected", "plain"]
 ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)

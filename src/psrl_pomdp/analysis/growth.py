@@ -21,9 +21,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..errors import InvalidModelError
-from ..simulation.trace import Index
 from .estimators import RegretCurve
 
 Verdict = Literal["logarithmic", "power", "no growth", "undecided"]

@@ -24,13 +24,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import stats
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from .._utils.findings import Finding
 from ..agents import compiled_steps as steps
 from ..agents.episode_records import REASONS
 from ..agents.schedules import Schedule
 from ..errors import InvalidModelError
-from ..simulation.trace import Index, Trace
+from ..simulation.trace import Trace
 from .bounds import doubling_episodes, most_episodes, most_weighted_lengths
 from .estimators import common_times
 

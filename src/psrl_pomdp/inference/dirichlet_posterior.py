@@ -27,23 +27,14 @@ import numpy.typing as npt
 
 from .._numba import jit as compiled
 from .._serialization.contents import LARGEST_TIME
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError
 from ..models.model import Setting, kernel
 from . import filter_bank as filtering
 from . import sampled_filter as ensemble
 from . import snapshots
 from .dirichlet_prior import DirichletPrior, log_dirichlet
-from .encoding import (
-    Index,
-    State,
-    action_number,
-    first_number,
-    impossible,
-    reading_number,
-    same_prior,
-    step_numbers,
-)
+from .encoding import State, action_number, first_number, impossible, reading_number, same_prior, step_numbers
 from .history import History
 from .refresh import Tuning, beliefs_and_visits, refresh
 from .rows import expand, free_rows

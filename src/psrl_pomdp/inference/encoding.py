@@ -9,11 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError, UnknownNameError, did_you_mean
 from ..models.model import Setting
 
-Index = npt.NDArray[np.int64]
 _MOST_LISTED = 20  # names that an error lists
 Many = npt.ArrayLike | Sequence[Any]  # readings or actions, by number or by name
 State = dict[str, "npt.NDArray[Any] | int | float | str"]

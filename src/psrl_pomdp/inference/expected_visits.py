@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._numba.jit import bare, kept
+from .._utils.arrays import Array, Codes, States
 from .hidden_paths import SEGMENT, add_up, copy, filter_all, rescale, segment_again, smooth_back, tabulate
 
 _MERGED = 1e-12
@@ -24,7 +25,18 @@ _SMALL = 1e-60
 
 
 @bare(error_model="numpy")
-def back(states, joint, codes, action_of, begin, end, alpha, onward, column, counts):
+def back(
+    states: States,
+    joint: Array,
+    codes: Codes,
+    action_of: Codes,
+    begin: int,
+    end: int,
+    alpha: Array,
+    onward: Array,
+    column: Array,
+    counts: Array,
+) -> None:
     """Visits from `end` down to `begin`, added to `counts[A, S·X·N]`; `onward[S·X·N]`, B, moves along."""
     n_states = len(states)
     n_kernels = len(column) // n_states
@@ -45,7 +57,7 @@ def back(states, joint, codes, action_of, begin, end, alpha, onward, column, cou
 
 
 @bare(error_model="numpy", inner=True, linked=True)
-def visit(states, alpha, onward, n_kernels, counted):
+def visit(states: States, alpha: Array, onward: Array, n_kernels: int, counted: Array) -> None:
     """P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z added to `counted[S·X·N]`; B rescaled when small."""
     n_states = len(states)
     for n in range(n_kernels):
@@ -65,7 +77,7 @@ def visit(states, alpha, onward, n_kernels, counted):
 
 
 @kept(inner=True)
-def identity(n_states, n_kernels):
+def identity(n_states: int, n_kernels: int) -> Array:
     """B at the end: [S·X·N]."""
     onward = np.zeros(n_states * n_states * n_kernels)
     for s in range(n_states):
@@ -75,7 +87,7 @@ def identity(n_states, n_kernels):
 
 
 @bare(inner=True)
-def merge(onward, n_states, beta):
+def merge(onward: Array, n_states: int, beta: Array) -> None:
     """b(s) = Σ_x B(s, x), the chance of all that follows, `beta[S·N]`."""
     n_kernels = len(beta) // n_states
     for s in range(n_states):
@@ -86,7 +98,7 @@ def merge(onward, n_states, beta):
 
 
 @bare(error_model="numpy", inner=True)
-def merged(alpha, onward, belief, beta, n_states):
+def merged(alpha: Array, onward: Array, belief: Array, beta: Array, n_states: int) -> bool:
     """Whether (s_i, present state) is as good as independent for every kernel; `beta` is `merge`'s."""
     n_kernels = len(beta) // n_states
     worst = 0.0
@@ -104,20 +116,20 @@ def merged(alpha, onward, belief, beta, n_states):
 
 @kept()
 def visits(
-    states,
-    transition,
-    likelihood,
-    codes,
-    action_of,
-    n,
-    start,
-    joint,
-    alpha,
-    checkpoints,
-    shares,
-    belief,
-    counts,
-):
+    states: States,
+    transition: Array,
+    likelihood: Array,
+    codes: Codes,
+    action_of: Codes,
+    n: int,
+    start: Array,
+    joint: Array,
+    alpha: Array,
+    checkpoints: Array,
+    shares: Array,
+    belief: Array,
+    counts: Array,
+) -> None:
     """The present `belief[S·N]` and φ, added to `counts[A, S·X·N]`, of kernels `transition[A, S·S·N]`."""
     n_states, size = len(states), len(belief)
     beta, column = np.zeros(size), np.zeros(size)
@@ -144,7 +156,7 @@ def visits(
 
 
 @bare(inner=True)
-def spread(older, belief, n_states, counts):
+def spread(older: Array, belief: Array, n_states: int, counts: Array) -> None:
     """Add the visits of forgotten steps, Σ_s′ ξ(a, s, s′), independently of the present state."""
     n_kernels = len(belief) // n_states
     for a in range(len(counts)):

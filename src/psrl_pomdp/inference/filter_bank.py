@@ -30,10 +30,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .._numba.jit import bare, inlined
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index, States
 from ..models.model import Setting
 
 LANES = 16  # L: how many kernels are side by side in a block; a power of two, which `expect` halves
@@ -59,7 +58,7 @@ class Filters(NamedTuple):
     moves: Array  # [A, B, S·S'·L]: `transition` in blocks
     held: Array  # [B, S·L]: `belief` in blocks
     counts: Array  # [2, B, A·S, X·L]: φ_t(a, s; x) by the present state x, and room for φ_{t+1}
-    turn: npt.NDArray[np.int64]  # [1]: which of the two is φ_t
+    turn: Index  # [1]: which of the two is φ_t
     predicted: Array  # [B, S·L]: scratch, as are all below
     steps: Array  # [B, S·S'·L]: θ(s′ | s, a) η(o | s′) / P
     shares: Array  # [A·S, L]: zeros
@@ -169,16 +168,18 @@ def first_likelihood(setting: Setting, reading: int | None) -> Array:
 
 
 @inlined
-def into(states, step, before, t, n):
+def into(states: States, step: Array, before: Array, t: int, n: int) -> float:
     """Σ_s before(s) step(s, t) in lane n of a block."""
-    mass = before[n] * step[t * LANES + n]
+    mass: float = before[n] * step[t * LANES + n]
     for s in range(1, len(states)):
         mass += before[s * LANES + n] * step[(s * len(states) + t) * LANES + n]
     return mass
 
 
 @bare(error_model="numpy", inner=True, linked=True)
-def predict(states, moves, held, likelihood, predicted, chance):
+def predict(
+    states: States, moves: Array, held: Array, likelihood: Array, predicted: Array, chance: Array
+) -> None:
     """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
     for b in range(len(held)):
         move, now, then = moves[b], held[b], predicted[b]
@@ -192,7 +193,7 @@ def predict(states, moves, held, likelihood, predicted, chance):
 
 
 @bare(error_model="numpy", inner=True, linked=True)
-def condition(states, moves, likelihood, inverse, steps):
+def condition(states: States, moves: Array, likelihood: Array, inverse: Array, steps: Array) -> None:
     """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
     n_states = len(states)
     for b in range(len(steps)):
@@ -206,7 +207,7 @@ def condition(states, moves, likelihood, inverse, steps):
 
 
 @bare(error_model="numpy", inner=True, linked=True)
-def count(states, steps, old, new, weight, shares):
+def count(states: States, steps: Array, old: Array, new: Array, weight: Array, shares: Array) -> None:
     """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
 
     Which sums are written out in one loop over lanes decides the speed. With many states they are too long
@@ -232,14 +233,14 @@ def count(states, steps, old, new, weight, shares):
 
 
 @bare(error_model="numpy", inner=True, linked=True)
-def invert(chance):
+def invert(chance: Array) -> None:
     """P becomes 1 / P, and 0 where the reading is impossible under the kernel."""
     for n in range(len(chance)):
         chance[n] = 1.0 / chance[n] if chance[n] > 0.0 else 0.0
 
 
 @bare(inner=True, linked=True)
-def normalise(predicted, inverse, held, belief):
+def normalise(predicted: Array, inverse: Array, held: Array, belief: Array) -> None:
     """h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
     n_states, n_kernels = belief.shape
     for b in range(len(held)):
@@ -252,7 +253,7 @@ def normalise(predicted, inverse, held, belief):
 
 
 @bare(inner=True, linked=True)
-def visit(counts, held, first):
+def visit(counts: Array, held: Array, first: int) -> None:
     """The present step in φ: φ_t(a_t, s; s) + h_t(s), where the pair (a_t, 0) has number `first`."""
     for b in range(len(held)):
         for s in range(held.shape[1] // LANES):
@@ -261,7 +262,7 @@ def visit(counts, held, first):
 
 
 @bare(inner=True, linked=True)
-def expect(shares, expected):
+def expect(shares: Array, expected: Array) -> None:
     """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again.
 
     Halves are added to halves: an order that is quick, and the same wherever the arrays lie in memory, which
@@ -281,13 +282,13 @@ def expect(shares, expected):
 
 
 @bare(linked=True, inner=True)
-def logarithm(number):
+def logarithm(number: float) -> float:
     """Of a number that is not negative: minus infinity for 0."""
     return math.log(number) if number > 0.0 else -np.inf
 
 
 @bare(inner=True)
-def fold(log_weight, product, scale):
+def fold(log_weight: Array, product: Array, scale: Array) -> None:
     """Move the running products into the log weights, of which the largest becomes 0."""
     largest = -np.inf
     for n in range(len(product)):
@@ -303,7 +304,7 @@ def fold(log_weight, product, scale):
 
 
 @bare(inner=True, linked=True)
-def possible(product, chance):
+def possible(product: Array, chance: Array) -> bool:
     """Whether some kernel that still has weight gives the reading a chance."""
     found = False
     for n in range(len(product)):
@@ -312,7 +313,7 @@ def possible(product, chance):
 
 
 @bare(inner=True, linked=True)
-def reweigh(log_weight, product, scale, chance):
+def reweigh(log_weight: Array, product: Array, scale: Array, chance: Array) -> None:
     """f_{t+1}(θ) ∝ P f_t(θ); a kernel that gave the reading no chance never comes back."""
     small, ruled_out = False, False
     for n in range(len(product)):
@@ -327,7 +328,7 @@ def reweigh(log_weight, product, scale, chance):
 
 
 @bare(error_model="numpy", inner=True, linked=True)
-def linear_weights(product, scale, weight):
+def linear_weights(product: Array, scale: Array, weight: Array) -> float:
     """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f².
 
     Four sums side by side, for the reason that `expect` has.
@@ -353,7 +354,7 @@ def linear_weights(product, scale, weight):
 
 
 @bare()
-def begin(filters, initial, likelihood):
+def begin(filters: Filters, initial: Array, likelihood: Array) -> bool:
     """h_1 and f_1 from h and the first reading; False, and nothing changed, where it is impossible.
 
     `initial[S, N]` is h(s; θ_n), `likelihood[S]` is η(o_1 | s).
@@ -374,7 +375,7 @@ def begin(filters, initial, likelihood):
 
 
 @bare()
-def update(filters, action, reading):
+def update(filters: Filters, action: int, reading: int) -> bool:
     """f, h, φ and ñ at t + 1 from a_t and o_{t+1}; False, and nothing changed, where it is impossible."""
     states = filters.states
     moves, likelihood = filters.moves[action], filters.likelihood[action, reading]
@@ -396,7 +397,7 @@ def update(filters, action, reading):
 
 
 @bare()
-def update_many(filters, actions, readings):
+def update_many(filters: Filters, actions: Index, readings: Index) -> int:
     """`update` for each step in turn; how many were taken, fewer than all before an impossible reading."""
     for i in range(len(actions)):
         if not update(filters, actions[i], readings[i]):
@@ -413,7 +414,7 @@ def weights(filters: Filters) -> Array:
 
 
 @bare(linked=True)
-def drawn(probabilities, uniform):
+def drawn(probabilities: Array, uniform: float) -> int:
     """The outcome that a number between 0 and 1 picks."""
     passed = 0.0
     last = 0

@@ -23,8 +23,10 @@ four of them to an instruction. That is worth a factor of two to four.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from .._numba.jit import bare, inlined, kept
+from .._utils.arrays import Array, Codes, States
 from .filter_bank import logarithm
 
 SEGMENT = 256
@@ -34,7 +36,7 @@ _u32 = np.uint32  # unsigned indices: no test for negative ones
 
 
 @bare()
-def tabulate(transition, likelihood, joint):
+def tabulate(transition: Array, likelihood: Array, joint: Array) -> None:
     """`joint[code, S·S·N]` = θ(s′ | s, a) η(o | s′) from `transition[A, S·S·N]`."""
     n_actions, n_readings, n_states = likelihood.shape
     n_kernels = transition.shape[1] // (n_states * n_states)
@@ -46,7 +48,9 @@ def tabulate(transition, likelihood, joint):
 
 
 @bare(error_model="numpy")
-def forward(states, joint, codes, begin, end, alpha, log_scale):
+def forward(
+    states: States, joint: Array, codes: Codes, begin: int, end: int, alpha: Array, log_scale: Array
+) -> None:
     """`alpha[i]` at begin + i up to `end`, from `alpha[0]`; `log_scale[N]` takes what was divided."""
     n_states, n_kernels = len(states), len(log_scale)
     for i in range(end - begin):
@@ -62,19 +66,19 @@ def forward(states, joint, codes, begin, end, alpha, log_scale):
 
 
 @bare(inner=True, linked=True)
-def any_small(states, vector, n_kernels):
+def any_small(states: States, vector: Array, n_kernels: int) -> bool:
     """Whether some kernel's part of `vector[S·N]` sums to so little that it is time to rescale."""
     small = 0
     for n in range(n_kernels):
         total = 0.0
         for s in range(len(states)):
             total += vector[s * n_kernels + n]
-        small += np.int64(total < _SMALL)
+        small += int(total < _SMALL)
     return small > 0
 
 
 @bare(error_model="numpy", inner=True)
-def rescale(vector, log_scale):
+def rescale(vector: Array, log_scale: Array) -> None:
     """`vector[S·N]` divided by its sums, whose logarithms are added to `log_scale[N]`; zeros stay zeros."""
     n_kernels = len(log_scale)
     for n in range(n_kernels):
@@ -88,14 +92,23 @@ def rescale(vector, log_scale):
 
 
 @bare(inner=True)
-def copy(source, target):
+def copy(source: Array, target: Array) -> None:
     """`target` = `source`, in a loop: it compiles in a tenth of the time of an assignment."""
     for k in range(len(source)):
         target[k] = source[k]
 
 
 @bare(inner=True)
-def filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale):
+def filter_all(
+    states: States,
+    joint: Array,
+    codes: Codes,
+    n: int,
+    start: Array,
+    alpha: Array,
+    checkpoints: Array,
+    log_scale: Array,
+) -> int:
     """Forward over the n steps; the last segment stays in `alpha`, the others' first α in `checkpoints`.
 
     `start[S]` is h(s) η(o_1 | s). Returns the number of segments before the last.
@@ -116,14 +129,16 @@ def filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale):
 
 
 @bare(inner=True)
-def segment_again(states, joint, codes, k, alpha, checkpoints, scratch):
+def segment_again(
+    states: States, joint: Array, codes: Codes, k: int, alpha: Array, checkpoints: Array, scratch: Array
+) -> None:
     """α over segment k, recomputed from its checkpoint; `scratch[N]`."""
     copy(checkpoints[k], alpha[0])
     forward(states, joint, codes, k * SEGMENT, (k + 1) * SEGMENT, alpha, scratch)
 
 
 @bare(inner=True)
-def log_likelihood(alpha_end, log_scale):
+def log_likelihood(alpha_end: Array, log_scale: Array) -> None:
     """log P(o_1..o_{n+1} | a_1..a_n, θ) in `log_scale[N]`, from α at the end and what was divided before."""
     for n in range(len(log_scale)):
         total = 0.0
@@ -133,7 +148,7 @@ def log_likelihood(alpha_end, log_scale):
 
 
 @bare(inner=True, linked=True)
-def uniform(counter):
+def uniform(counter: np.uint64) -> float:
     """A number in [0, 1 − 2⁻⁵²] for a counter: the output function of splitmix64."""
     z = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -141,7 +156,7 @@ def uniform(counter):
 
 
 @bare(inner=True)
-def draw_end(alpha_end, state, counter):
+def draw_end(alpha_end: Array, state: npt.NDArray[np.uint32], counter: np.uint64) -> np.uint64:
     """s_{n+1} ~ α_{n+1} for each kernel."""
     n_kernels = len(state)
     for n in range(n_kernels):
@@ -159,7 +174,15 @@ def draw_end(alpha_end, state, counter):
 
 
 @inlined
-def _draw_step(n_states, n_kernels, step, before, counted, state, counter):
+def _draw_step(
+    n_states: int,
+    n_kernels: int,
+    step: Array,
+    before: Array,
+    counted: npt.NDArray[np.int32],
+    state: npt.NDArray[np.uint32],
+    counter: np.uint64,
+) -> np.uint64:
     """s_i given s_{i+1} for each kernel: P(s_i = s) ∝ α_i(s) θ(s_{i+1} | s, a_i)."""
     for n in range(n_kernels):
         counter += _GOLDEN
@@ -178,7 +201,18 @@ def _draw_step(n_states, n_kernels, step, before, counted, state, counter):
 
 
 @bare(error_model="numpy")
-def draw_back(states, transition, codes, action_of, begin, end, alpha, state, transitions, counter):
+def draw_back(
+    states: States,
+    transition: Array,
+    codes: Codes,
+    action_of: Codes,
+    begin: int,
+    end: int,
+    alpha: Array,
+    state: npt.NDArray[np.uint32],
+    transitions: npt.NDArray[np.int32],
+    counter: np.uint64,
+) -> np.uint64:
     """s_i given s_{i+1} from `end` down to `begin`, counted in `transitions[A, S·S·N]`.
 
     The usual number of kernels is written out, because addresses known to the compiler halve the time.
@@ -195,19 +229,19 @@ def draw_back(states, transition, codes, action_of, begin, end, alpha, state, tr
 
 @kept()
 def sample_paths(
-    states,
-    transition,
-    likelihood,
-    codes,
-    action_of,
-    n,
-    start,
-    joint,
-    alpha,
-    checkpoints,
-    counter,
-    transitions,
-):
+    states: States,
+    transition: Array,
+    likelihood: Array,
+    codes: Codes,
+    action_of: Codes,
+    n: int,
+    start: Array,
+    joint: Array,
+    alpha: Array,
+    checkpoints: Array,
+    counter: np.uint64,
+    transitions: npt.NDArray[np.int32],
+) -> None:
     """`transitions[A, S·S·N]`, counted along one hidden path for each kernel, drawn given all readings."""
     n_kernels = alpha.shape[1] // len(states)
     log_scale, state = np.zeros(n_kernels), np.zeros(n_kernels, np.uint32)
@@ -224,7 +258,19 @@ def sample_paths(
 
 
 @bare(error_model="numpy")
-def smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, inverse, share):
+def smooth_back(
+    states: States,
+    joint: Array,
+    codes: Codes,
+    begin: int,
+    end: int,
+    alpha: Array,
+    beta: Array,
+    shares: Array,
+    onward: Array,
+    inverse: Array,
+    share: Array,
+) -> None:
     """β from `end` down to `begin`, and α_i(s) β_{i+1}(s′) / Σ α_i β_i added up by code.
 
     `shares[code, S·S·N]` times `joint` is ξ by code; `beta[S·N]` moves along; `onward[S·N]`, `inverse[N]`,
@@ -259,7 +305,7 @@ def smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, i
 
 
 @bare(inner=True)
-def add_up(joint, action_of, shares, expected):
+def add_up(joint: Array, action_of: Codes, shares: Array, expected: Array) -> None:
     """ξ(a, s, s′), added to `expected[A, S·S·N]`, from the shares by code, which become zero again."""
     for code in range(len(joint)):
         for k in range(joint.shape[1]):
@@ -269,8 +315,18 @@ def add_up(joint, action_of, shares, expected):
 
 @kept()
 def expected_transitions(
-    states, codes, action_of, n, start, joint, alpha, checkpoints, shares, log_scale, expected
-):
+    states: States,
+    codes: Codes,
+    action_of: Codes,
+    n: int,
+    start: Array,
+    joint: Array,
+    alpha: Array,
+    checkpoints: Array,
+    shares: Array,
+    log_scale: Array,
+    expected: Array,
+) -> None:
     """ξ, added to `expected[A, S·S·N]`, of kernels in `joint`; their log-likelihoods in `log_scale[N]`."""
     size, n_kernels = alpha.shape[1], len(log_scale)
     beta, onward, inverse, share = np.ones(size), np.zeros(size), np.zeros(n_kernels), np.zeros(n_kernels)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from .._utils.arrays import Array
-
-Codes = npt.NDArray[np.unsignedinteger]
+from .._utils.arrays import Array, Codes, Index
 
 
 class History:
@@ -21,7 +18,7 @@ class History:
         kind = np.uint16 if n_actions * n_readings <= 2**16 else np.uint32
         self.codes: Codes = np.zeros(64, dtype=kind)
 
-    def write(self, actions: npt.NDArray[np.int64], readings: npt.NDArray[np.int64]) -> None:
+    def write(self, actions: Index, readings: Index) -> None:
         """Put steps after the last; they belong to the history once `length` is moved past them."""
         end = self.length + len(actions)
         if end > len(self.codes):

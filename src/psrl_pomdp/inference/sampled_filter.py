@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .._numba.jit import bare, kept
-from .._utils.arrays import Array
-from .filter_bank import linear_weights, update
+from .._utils.arrays import Array, Codes, Mask
+from .filter_bank import Filters, linear_weights, update
 
 _SURPRISE = 1e-20
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
@@ -33,16 +32,16 @@ class Used(NamedTuple):
 class Possible(NamedTuple):
     """Which states the prior's structural zeros leave possible at present."""
 
-    support: npt.NDArray[np.bool_]  # [A, S, S']
-    now: npt.NDArray[np.bool_]  # [S]
-    then: npt.NDArray[np.bool_]  # [S]: scratch
+    support: Mask  # [A, S, S']
+    now: Mask  # [S]
+    then: Mask  # [S]: scratch
 
 
 NOTHING_POSSIBLE = Possible(np.zeros((0, 0, 0), bool), np.zeros(0, bool), np.zeros(0, bool))
 
 
 @bare(inner=True, linked=True)
-def reach(possible, likelihood, action):
+def reach(possible: Possible, likelihood: Array, action: int) -> bool:
     """`possible.then`: states that can follow and can give the reading; whether there is one."""
     n_states = len(possible.now)
     some = False
@@ -56,7 +55,7 @@ def reach(possible, likelihood, action):
 
 
 @bare(error_model="numpy", linked=True)
-def follow(used, likelihood, action):
+def follow(used: Used, likelihood: Array, action: int) -> None:
     """The belief of the kernel in use, one step on; `chance` is 1 / P, or 0 for an impossible reading."""
     transition, belief, predicted = used.transition, used.belief, used.predicted
     total = 0.0
@@ -73,7 +72,7 @@ def follow(used, likelihood, action):
 
 
 @bare(inner=True, linked=True)
-def surprised(inverse):
+def surprised(inverse: Array) -> bool:
     """Whether no kernel had expected the reading at all: weights alone cannot say so, they may stay equal."""
     least = np.inf
     for n in range(len(inverse)):
@@ -83,7 +82,7 @@ def surprised(inverse):
 
 
 @bare(inner=True, linked=True)
-def refresh_due(filters, least_size):
+def refresh_due(filters: Filters, least_size: float) -> bool:
     """Whether, after an update, fewer than `least_size` kernels count, or none had expected the reading.
 
     A `least_size` of 0 stands for kernels that are not to be moved.
@@ -93,7 +92,9 @@ def refresh_due(filters, least_size):
 
 
 @bare()
-def advance(filters, used, possible, codes, begin, end, least_size):
+def advance(
+    filters: Filters, used: Used, possible: Possible, codes: Codes, begin: int, end: int, least_size: float
+) -> tuple[int, int]:
     """Take the steps from `begin` on, up to `end` or to the first after which a refresh is due.
 
     Returns how far it came and why it stopped; a step that is not possible has changed nothing.
@@ -115,7 +116,7 @@ def advance(filters, used, possible, codes, begin, end, least_size):
 
 
 @kept()
-def filter_one(transition, likelihood, start, codes, n):
+def filter_one(transition: Array, likelihood: Array, start: Array, codes: Codes, n: int) -> Array:
     """h_t `[S]` of any one kernel `[A, S, S′]`, over the whole history; zeros where it is impossible."""
     n_states, n_readings = len(start), likelihood.shape[1]
     belief, after = start.copy(), np.empty(n_states)

@@ -18,14 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index, Mask
 from .model import POMDP, Setting
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -118,19 +115,19 @@ def recurrent_classes(possible: Mask) -> tuple[RecurrentClass, ...]:
     return tuple(_describe(possible, edges, states) for states in sorted(found, key=lambda c: c[0]))
 
 
-def _strong_components(edges: Mask) -> npt.NDArray[np.int64]:
+def _strong_components(edges: Mask) -> Index:
     _, labels = connected_components(csr_array(edges), directed=True, connection="strong")
     return np.asarray(labels, dtype=np.int64)
 
 
-def _same_partition(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> bool:
+def _same_partition(one: Index, other: Index) -> bool:
     if ((one < 0) != (other < 0)).any():
         return False
     pairs = set(zip(one.tolist(), other.tolist(), strict=True))
     return len(pairs) == len(set(one.tolist())) == len(set(other.tolist()))
 
 
-def _describe(possible: Mask, edges: Mask, states: npt.NDArray[np.int64]) -> RecurrentClass:
+def _describe(possible: Mask, edges: Mask, states: Index) -> RecurrentClass:
     outside = np.ones(possible.shape[1], dtype=np.bool_)
     outside[states] = False
     closed = not possible[:, states][:, :, outside].any()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.spatial import cKDTree
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from .accuracy import Accuracy
 from .dynamics import Dynamics
 from .lower.grid import (
@@ -23,7 +23,6 @@ from .lower.grid import (
     SNAP,
     Candidates,
     Grid,
-    Index,
     LowerCertificate,
     distinct_beliefs,
     never,

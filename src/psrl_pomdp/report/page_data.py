@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..agents.episode_records import REASONS
 from ..analysis.bounds import FiniteBound, finite_bound_at
 from ..analysis.decomposition import Decomposition
@@ -27,7 +27,6 @@ from ..inference import FinitePrior
 from ..models.model import POMDP, Units
 from ..planning import Plan, plan
 from ..problems import Problem
-from ..simulation.trace import Index
 from ..studies.agent_kinds import LEARNERS
 from ..studies.comparison import compare, told_of
 from ..studies.jobs import model_of, prior_of, world_of

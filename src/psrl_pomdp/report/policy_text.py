@@ -18,15 +18,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index, Mask
 
 if TYPE_CHECKING:
     from ..models.model import POMDP
     from ..planning import Plan
 
-Index = npt.NDArray[np.int64]
 
 FINENESS = 200  # a side of the triangle is cut into so many, the triangle into their square
 MOST_LISTED = 12
@@ -233,7 +231,7 @@ def _percent(share: float) -> str:
 # -- more states ------------------------------------------------------------------------------------
 
 
-def possible_readings(plan: Plan, model: POMDP) -> npt.NDArray[np.bool_]:
+def possible_readings(plan: Plan, model: POMDP) -> Mask:
     """[A, O]: the readings that can follow an action, from the states that the start can reach."""
     entered = model.transition[:, list(plan.states)].max(axis=1)  # [A, S']: 0 where none goes
     return np.asarray(np.einsum("at,ato->ao", entered, model.setting.observation) > 0)

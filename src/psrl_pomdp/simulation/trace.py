@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Codes, Index
 from ..agents import compiled_steps as steps
 from ..agents.episode_records import EpisodeRecord
 from ..errors import InvalidModelError
 from ..models.model import POMDP
 from ..planning import Plan
-
-Index = npt.NDArray[np.int64]
 
 
 class Regret(NamedTuple):
@@ -54,9 +51,9 @@ class Trace:
     horizon: int
     seed: int | Sequence[int]
     first_reading: int | None
-    actions: npt.NDArray[np.unsignedinteger]
-    readings: npt.NDArray[np.unsignedinteger]
-    states: npt.NDArray[np.unsignedinteger] | None  # [T + 1]
+    actions: Codes
+    readings: Codes
+    states: Codes | None  # [T + 1]
     checkpoints: Checkpoints
     episodes: tuple[EpisodeRecord, ...]  # the last one may not have ended
     episode_sums: Array  # [K_T, 5]: the sums at the start of each episode

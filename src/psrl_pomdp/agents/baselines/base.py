@@ -8,8 +8,6 @@ can come is ever impossible under them. Nothing here looks at a clock: plans sto
 work counted.
 """
 
-# mypy: disallow-untyped-decorators=False
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -21,7 +19,7 @@ import numpy.typing as npt
 
 from ..._numba.jit import LEARNING, kept
 from ..._serialization.archives import as_saved_agent
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ...inference.encoding import first_number, reading_number
 from ...inference.filter_bank import first_likelihood, likelihoods
 from ...inference.sampled_filter import Used, follow
@@ -35,7 +33,6 @@ from .options import number, whole_number
 from .serialization import learner_from_bytes, learner_to_bytes
 
 Seed = int | Sequence[int]
-Codes = npt.NDArray[np.int64]
 
 # What options may be; whole numbers where both ends are.
 _RANGES: dict[str, tuple[float, float]] = {
@@ -53,7 +50,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 
 @kept()
-def replay(used: Used, likelihood: Array, actions: Codes, readings: Codes) -> None:
+def replay(used: Used, likelihood: Array, actions: Index, readings: Index) -> None:
     """The belief after all of these actions and the readings that followed them."""
     for i in range(len(actions)):
         follow(used, likelihood[actions[i], readings[i]], actions[i])
@@ -101,7 +98,7 @@ def _used(transition: Array, belief: Array) -> Used:
     )
 
 
-def belief_after(model: POMDP, first_reading: int | None, actions: Codes, readings: Codes) -> Array:
+def belief_after(model: POMDP, first_reading: int | None, actions: Index, readings: Index) -> Array:
     """h_t under `model` from the whole history; lost readings are numbered O."""
     belief = model.setting.initial * first_likelihood(model.setting, first_reading)
     used = _used(model.transition, belief / belief.sum())

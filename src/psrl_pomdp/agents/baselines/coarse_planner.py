@@ -10,8 +10,6 @@ reports as its interval it can prove: from below what could be had with the stat
 the largest cost. Its status is never `closed`.
 """
 
-# mypy: disallow-untyped-decorators=False
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -22,13 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._numba.jit import LEARNING, kept
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
 from ...models.model import POMDP, Units
 from ...planning import optimal_gain
-
-Index = npt.NDArray[np.int64]
 
 MOST_POINTS = 30_000
 _SLACK = 1e-6  # the linear program behind the lower end is solved to 1e-7

@@ -22,13 +22,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..._numba.jit import LEARNING, bare, kept
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ...inference.filter_bank import drawn
-
-Index = npt.NDArray[np.int64]
 
 
 class Worlds(NamedTuple):
@@ -67,7 +64,7 @@ def empty_tree(n_simulations: int, depth: int, n_actions: int, n_observations: i
 
 
 @kept()
-def search(worlds, tree, uniforms, discount, exploration):
+def search(worlds: Worlds, tree: Tree, uniforms: Array, discount: float, exploration: float) -> None:
     """One simulation for each of `uniforms[n, depth + 1, 3]`; the answers are at the root of the tree."""
     tree.visits[:] = 0
     tree.value[:] = 0.0
@@ -79,7 +76,7 @@ def search(worlds, tree, uniforms, discount, exploration):
 
 
 @kept()
-def descend(worlds, tree, size, uniforms, exploration):
+def descend(worlds: Worlds, tree: Tree, size: int, uniforms: Array, exploration: float) -> tuple[int, int]:
     """One simulation; the new size of the tree, and how many of its steps were taken in the tree.
 
     `uniforms[0]` draws the world and its state; later rows an action, the next state and its reading.
@@ -108,7 +105,7 @@ def descend(worlds, tree, size, uniforms, exploration):
 
 
 @bare(inner=True)
-def promising(visits, value, exploration, uniform):
+def promising(visits: Index, value: Array, exploration: float, uniform: float) -> int:
     """The action with the least V − c √(log N / n), untried ones first; equals are met in a random order."""
     n_actions, tried = len(visits), 0
     for a in range(n_actions):
@@ -127,7 +124,7 @@ def promising(visits, value, exploration, uniform):
 
 
 @bare(inner=True)
-def back_up(tree, length, discount):
+def back_up(tree: Tree, length: int, discount: float) -> None:
     """V(h, a) takes in the discounted cost that followed, for the first `length` histories on the way."""
     total = 0.0
     for d in range(len(tree.costs) - 1, -1, -1):

@@ -6,7 +6,11 @@ y B = h the duals y. `inverse[r, k]` has states outer, as points do: it is the t
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
+
 from ..._numba.jit import bare, fma
+from ..._utils.arrays import Array, Bases, Index
 from .lu import factorise, solve, solve_transposed
 
 BAD, INFEASIBLE, GOOD = 0, 1, 2  # what a basis is for a belief
@@ -15,13 +19,13 @@ _PIVOT = 1e-9
 
 
 @bare(inner=True, linked=True)
-def copy(source, target, m):
+def copy(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], m: int) -> None:
     for k in range(m):
         target[k] = source[k]
 
 
 @bare(inner=True, linked=True)
-def _miss(columns, basis, rows, m, tau, x, residual):
+def _miss(columns: Array, basis: Bases, rows: Index, m: int, tau: Array, x: Array, residual: Array) -> float:
     """residual = τ − B x; the largest of it."""
     for r in range(m):
         residual[r] = tau[rows[r]]
@@ -35,7 +39,18 @@ def _miss(columns, basis, rows, m, tau, x, residual):
 
 
 @bare(inner=True)
-def weighed(columns, basis, rows, m, tau, table, order, x, residual, step):
+def weighed(
+    columns: Array,
+    basis: Bases,
+    rows: Index,
+    m: int,
+    tau: Array,
+    table: Array,
+    order: Index,
+    x: Array,
+    residual: Array,
+    step: Array,
+) -> int:
     """x = B⁻¹ τ with a step of refinement: `GOOD`, or `BAD` where singular or inexact, or `INFEASIBLE`."""
     if not factorise(columns, basis, rows, m, table, order, residual):
         return BAD
@@ -54,7 +69,9 @@ def weighed(columns, basis, rows, m, tau, table, order, x, residual, step):
 
 
 @bare(inner=True)
-def from_vertices(rows, m, tau, h, basis, inverse, x, dual):
+def from_vertices(
+    rows: Index, m: int, tau: Array, h: Array, basis: Bases, inverse: Array, x: Array, dual: Array
+) -> None:
     for k in range(m):
         basis[k] = rows[k]
         x[k] = tau[rows[k]]
@@ -65,7 +82,7 @@ def from_vertices(rows, m, tau, h, basis, inverse, x, dual):
 
 
 @bare(inner=True, linked=True)
-def leaving(x, column, m):
+def leaving(x: Array, column: Array, m: int) -> tuple[int, float]:
     """The row to leave, or -1, and the step; of rows that limit it alike, the one with the largest pivot.
 
     Harris (1973): rows that would fall below zero by no more than rounding count as alike. Many weights of a
@@ -82,7 +99,7 @@ def leaving(x, column, m):
 
 
 @bare(inner=True, linked=True)
-def by_inverse(inverse, m, right, out):
+def by_inverse(inverse: Array, m: int, right: Array, out: Array) -> None:
     """out = B⁻¹ right."""
     for k in range(m):
         out[k] = 0.0
@@ -94,7 +111,19 @@ def by_inverse(inverse, m, right, out):
 
 
 @bare(inner=True)
-def pivot(columns, h, rows, m, enter, inverse, x, basis, dual, column, entering):
+def pivot(
+    columns: Array,
+    h: Array,
+    rows: Index,
+    m: int,
+    enter: int,
+    inverse: Array,
+    x: Array,
+    basis: Bases,
+    dual: Array,
+    column: Array,
+    entering: Array,
+) -> bool:
     """Bring `enter` into the basis; False where no row limits it."""
     price = h[enter]
     for r in range(m):
@@ -109,7 +138,18 @@ def pivot(columns, h, rows, m, enter, inverse, x, basis, dual, column, entering)
 
 
 @bare(inner=True, linked=True)
-def exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column):
+def exchange(
+    m: int,
+    enter: int,
+    leave: int,
+    ratio: float,
+    price: float,
+    inverse: Array,
+    x: Array,
+    basis: Bases,
+    dual: Array,
+    column: Array,
+) -> None:
     """`enter` in place of row `leave` of the basis, where column = B⁻¹ g_enter."""
     scale = 1.0 / column[leave]
     for r in range(m):
@@ -126,7 +166,7 @@ def exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column):
 
 
 @bare(inner=True, linked=True)
-def most_negative(x, m):
+def most_negative(x: Array, m: int) -> int:
     """The row to leave in the dual simplex, or -1."""
     leave = -1
     for k in range(m):
@@ -136,7 +176,9 @@ def most_negative(x, m):
 
 
 @bare(inner=True)
-def polish(columns, rows, m, tau, inverse, x, basis, residual):
+def polish(
+    columns: Array, rows: Index, m: int, tau: Array, inverse: Array, x: Array, basis: Bases, residual: Array
+) -> bool:
     """Two steps of iterative refinement of x; whether it is exact and feasible enough."""
     worst = 0.0
     for _ in range(2):
@@ -153,7 +195,9 @@ def polish(columns, rows, m, tau, inverse, x, basis, residual):
 
 
 @bare(inner=True)
-def duals(h, basis, m, table, order, dual, line, step):
+def duals(
+    h: Array, basis: Bases, m: int, table: Array, order: Index, dual: Array, line: Array, step: Array
+) -> None:
     for k in range(m):
         step[k] = h[basis[k]]
     solve_transposed(table, order, m, step, dual, line)

@@ -6,10 +6,13 @@ A library's routines would cost more to call than these to run.
 from __future__ import annotations
 
 from ..._numba.jit import bare
+from ..._utils.arrays import Array, Bases, Index
 
 
 @bare(inner=True)
-def factorise(columns, basis, rows, m, table, order, line):
+def factorise(
+    columns: Array, basis: Bases, rows: Index, m: int, table: Array, order: Index, line: Array
+) -> bool:
     """The basis as P L U, in place, with row exchanges in `order`; False where it is singular.
 
     The row that is subtracted from the others goes to `line`, apart from what is written: that vectorises.
@@ -42,7 +45,7 @@ def factorise(columns, basis, rows, m, table, order, line):
 
 
 @bare(inner=True)
-def solve(table, order, m, right, out):
+def solve(table: Array, order: Index, m: int, right: Array, out: Array) -> None:
     """out = B⁻¹ right."""
     for r in range(m):
         total = right[order[r]]
@@ -57,7 +60,7 @@ def solve(table, order, m, right, out):
 
 
 @bare(inner=True)
-def solve_transposed(table, order, m, right, out, line):
+def solve_transposed(table: Array, order: Index, m: int, right: Array, out: Array, line: Array) -> None:
     """out = B⁻ᵀ right; `line` is scratch."""
     for k in range(m):
         line[k] = right[k]
@@ -73,7 +76,7 @@ def solve_transposed(table, order, m, right, out, line):
 
 
 @bare(inner=True)
-def invert(table, order, m, inverse, line):
+def invert(table: Array, order: Index, m: int, inverse: Array, line: Array) -> None:
     """The transpose of B⁻¹ in `inverse`; `line` is scratch."""
     for r in range(m):
         for q in range(m):

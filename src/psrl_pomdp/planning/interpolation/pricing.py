@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..._numba.fma import by_arrays
 from ..._numba.jit import bare, fma, kept
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 
 LIST = 96  # columns that one full pricing collects
 _PRICE = 1e-11  # what counts as more than nothing
@@ -32,17 +31,17 @@ class Room(NamedTuple):
     worth: Array  # [n]: h inside the face, and next to nothing outside
     table: Array  # [S, S]: the basis, factorised
     inverse: Array  # [S, S]: its inverse, transposed
-    short: npt.NDArray[np.int64]  # [LIST + 1]: numbers of points to try first; how many, in the last place
+    short: Index  # [LIST + 1]: numbers of points to try first; how many, in the last place
     listed: Array  # [S + 2, LIST]: their columns, h and prices
     slopes: Array  # [LIST]: how much each changes the weight that is to become zero
     zeros: Array  # [LIST]: h of columns that are priced without it
     lines: Array  # [5, S or 4]: weights, duals, two lines to work on, and the state of the pricing
-    numbers: npt.NDArray[np.int64]  # [4, S]: row exchanges, the face of τ, all states, the last good basis
+    numbers: Index  # [4, S]: row exchanges, the face of τ, all states, the last good basis
     face: float  # coordinates of τ below this are left to the vertices
 
 
 @kept(inner=True)
-def scratch(points, n, face):
+def scratch(points: Array, n: int, face: float) -> Room:
     """A fresh `Room` for the first n points and faces of that kind, with nothing on the short list."""
     n_states = len(points)
     return Room(
@@ -61,7 +60,9 @@ def scratch(points, n, face):
     )
 
 
-def _prices_by_arrays(points, worth, n, rows, m, dual, out):
+def _prices_by_arrays(
+    points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, out: Array
+) -> None:
     """What `_prices` does, for Python."""
     out[:n] = worth[:n]
     for r in range(m):
@@ -73,15 +74,16 @@ def _prices_by_arrays(points, worth, n, rows, m, dual, out):
                 out[i] = fma(factor, row[i], out[i])
 
 
-def _tops_by_arrays(prices, n, size, tops):
+def _tops_by_arrays(prices: Array, n: int, size: int, tops: Array) -> float:
     """What `_tops` does, for Python."""
     some = np.maximum(np.maximum.reduceat(prices[:n], np.arange(0, n, size)), -1e300)
     tops[: len(some)] = some
-    return some.max()
+    best: float = some.max()
+    return best
 
 
 @bare(inner=True, python=_prices_by_arrays)
-def _prices(points, worth, n, rows, m, dual, out):
+def _prices(points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, out: Array) -> None:
     """Reduced costs of all points."""
     r = (m - 1) % 4 + 1  # so many rows at first, then four at a time: it is passes over `out` that cost
     f0, f1, f2, f3 = -dual[0], -dual[1 % m], -dual[2 % m], -dual[3 % m]
@@ -107,7 +109,7 @@ def _prices(points, worth, n, rows, m, dual, out):
 
 
 @bare(fastmath={"nnan", "nsz"}, inner=True, linked=True)  # else it is not vectorised
-def _largest(values, n):
+def _largest(values: Array, n: int) -> float:
     best = -1e300
     for i in range(n):
         if values[i] > best:
@@ -116,7 +118,7 @@ def _largest(values, n):
 
 
 @bare(inner=True, python=_tops_by_arrays)
-def _tops(prices, n, size, tops):
+def _tops(prices: Array, n: int, size: int, tops: Array) -> float:
     """The largest price in each bunch of `size` points, and of all."""
     best = -1e300
     for bunch in range((n + size - 1) // size):
@@ -127,7 +129,7 @@ def _tops(prices, n, size, tops):
 
 
 @bare(inner=True)
-def gather(columns, h, rows, m, short, length, listed):
+def gather(columns: Array, h: Array, rows: Index, m: int, short: Index, length: int, listed: Array) -> None:
     """The columns of the short list side by side; their h in the last row but one."""
     n_states = len(listed) - 2
     for q in range(length):
@@ -137,7 +139,9 @@ def gather(columns, h, rows, m, short, length, listed):
 
 
 @bare(inner=True)
-def entering(points, worth, n, rows, m, dual, state, room):
+def entering(
+    points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, state: Array, room: Room
+) -> int:
     """The column to enter, or -1.
 
     `state` holds the short list's length, its best price, work done, and full passes that are left. The list
@@ -154,7 +158,8 @@ def entering(points, worth, n, rows, m, dual, state, room):
         if best > max(_PRICE, _EXHAUSTED * state[1]):
             for q in range(length):
                 if prices[q] == best:
-                    return short[q]
+                    enter: int = short[q]
+                    return enter
     if n == 0 or state[3] < 1.0:
         return -1
     state[3] -= 1.0
@@ -166,16 +171,19 @@ def entering(points, worth, n, rows, m, dual, state, room):
 
 
 @bare(inner=True)
-def priced(points, worth, n, rows, m, dual, state, room):
+def priced(
+    points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, state: Array, room: Room
+) -> float:
     """A full pass: prices of all points, the largest of each bunch, and of all."""
     _prices(points, worth, n, rows, m, dual, room.reduced)
     state[2] += n * m
     state[1] = _tops(room.reduced, n, (n + LIST - 1) // LIST, room.listed[len(room.listed) - 1])
-    return state[1]
+    best: float = state[1]
+    return best
 
 
 @bare(inner=True)
-def list_best(worth, n, rows, m, least, state, room):
+def list_best(worth: Array, n: int, rows: Index, m: int, least: float, state: Array, room: Room) -> int:
     """List the best of each bunch of priced points, where its price is above `least`; the best of all."""
     reduced, short, listed = room.reduced, room.short, room.listed
     size, tops = (n + LIST - 1) // LIST, listed[len(listed) - 1]
@@ -195,7 +203,9 @@ def list_best(worth, n, rows, m, least, state, room):
 
 
 @bare(inner=True)
-def cheapest(rows, m, h, dual, row, length, room):
+def cheapest(
+    rows: Index, m: int, h: Array, dual: Array, row: Array, length: int, room: Room
+) -> tuple[int, float]:
     """The column to enter in the dual simplex, from the list and the vertices, and its price; or -1.
 
     Of those that make up for what is negative, the one whose price is lost least. Prices above zero count as

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._numba.jit import bare
+from ..._utils.arrays import Array, Bases, Index
 from .bases import (
     BAD,
     GOOD,
@@ -38,7 +39,7 @@ from .bases import (
     weighed,
 )
 from .lu import invert
-from .pricing import LIST, cheapest, entering, gather, list_best, priced
+from .pricing import LIST, Room, cheapest, entering, gather, list_best, priced
 
 FACE = 1e-10  # coordinates of τ below this are always left to the vertices
 _NOTHING = -1e300
@@ -51,7 +52,7 @@ _DUAL_PIVOT, _LARGEST_STEP = 1e-8, 1e3  # the least pivot, and the largest weigh
 
 
 @bare(inner=True)
-def _worth_inside(points, h, n, n_states, rows, m, worth):
+def _worth_inside(points: Array, h: Array, n: int, n_states: int, rows: Index, m: int, worth: Array) -> None:
     """h for the points inside the face of τ; those with mass outside its states are worth next to nothing."""
     for i in range(n):
         worth[i] = 0.0
@@ -68,7 +69,7 @@ def _worth_inside(points, h, n, n_states, rows, m, worth):
 
 
 @bare(inner=True, linked=True)
-def _is_inside(column, rows, m):
+def _is_inside(column: Array, rows: Index, m: int) -> bool:
     """Whether a point has no mass outside the face."""
     outside, k = 0.0, 0
     for s in range(len(column)):
@@ -80,7 +81,7 @@ def _is_inside(column, rows, m):
 
 
 @bare(inner=True)
-def _inside(columns, rows, m, short):
+def _inside(columns: Array, rows: Index, m: int, short: Index) -> int:
     """Leave in the list only points inside the face; how many."""
     length = 0
     for q in range(short[LIST]):
@@ -91,7 +92,7 @@ def _inside(columns, rows, m, short):
 
 
 @bare(inner=True)
-def _kept_inside(columns, rows, m, basis):
+def _kept_inside(columns: Array, rows: Index, m: int, basis: Bases) -> bool:
     """Bring points inside the face to the front of a basis; whether there are enough of them."""
     count = 0
     for k in range(len(basis)):
@@ -102,7 +103,7 @@ def _kept_inside(columns, rows, m, basis):
 
 
 @bare(inner=True)
-def _made_feasible(h, rows, m, basis, state, room):
+def _made_feasible(h: Array, rows: Index, m: int, basis: Bases, state: Array, room: Room) -> int:
     """Dual simplex between the points of the list and the vertices: how many pivots, or -1 if in vain.
 
     A basis that is best for a belief near by has prices that are right, and some weights below zero.
@@ -130,7 +131,20 @@ def _made_feasible(h, rows, m, basis, state, room):
 
 
 @bare(inner=True)
-def _pivots(points, h, worth, n, tau, basis, rows, m, good, every, state, room):
+def _pivots(
+    points: Array,
+    h: Array,
+    worth: Array,
+    n: int,
+    tau: Array,
+    basis: Bases,
+    rows: Index,
+    m: int,
+    good: int,
+    every: int,
+    state: Array,
+    room: Room,
+) -> bool:
     """Pivot to the best basis: from the present one where it is `GOOD`, or `INFEASIBLE` and made feasible,
     and else from the vertices, with a fresh inverse after `every` few pivots; False where rounding has ruined
     it."""
@@ -177,7 +191,7 @@ def _pivots(points, h, worth, n, tau, basis, rows, m, good, every, state, room):
 
 
 @bare(inner=True, linked=True)
-def _face(tau, rows, whole, face):
+def _face(tau: Array, rows: Index, whole: Index, face: float) -> int:
     """The states that τ has more mass on than `face`, in `rows`: how many; and all states, in `whole`."""
     m = 0
     for s in range(len(tau)):
@@ -189,7 +203,7 @@ def _face(tau, rows, whole, face):
 
 
 @bare(inner=True)
-def _left_to_vertices(tau, h, rows, m, basis, weights):
+def _left_to_vertices(tau: Array, h: Array, rows: Index, m: int, basis: Bases, weights: Array) -> float:
     """The coordinates of τ outside the face as weights behind those of the basis, and their value.
 
     The largest come first: on a larger face they are what the basis lacks.
@@ -211,7 +225,9 @@ def _left_to_vertices(tau, h, rows, m, basis, weights):
 
 
 @bare()
-def interpolate(points, h, n, tau, basis, weights, room, effort):
+def interpolate(
+    points: Array, h: Array, n: int, tau: Array, basis: Bases, weights: Array, room: Room, effort: float
+) -> tuple[float, float]:
     """h̃(τ), with its basis and weights in place; returns the value and the work that it took.
 
     `points[s, i]` has states outer, so that pricing runs along points; `room` is from `scratch`. It
@@ -265,7 +281,7 @@ def interpolate(points, h, n, tau, basis, weights, room, effort):
 
 
 @bare(inner=True)
-def _mixture(points, basis, weights, made):
+def _mixture(points: Array, basis: Bases, weights: Array, made: Array) -> None:
     """made = Σ γ_i g_i."""
     for s in range(len(made)):
         made[s] = 0.0
@@ -276,7 +292,9 @@ def _mixture(points, basis, weights, made):
 
 
 @bare()
-def repaired_value(points, h, tau, basis, weights, made, kept):
+def repaired_value(
+    points: Array, h: Array, tau: Array, basis: Bases, weights: Array, made: Array, kept: Array
+) -> float:
     """Σ γ_i h_i with γ trimmed so that Σ γ_i g_i ≤ τ, and the rest of τ on the vertices.
 
     Where a coordinate of Σ γ_i g_i is too large, weight is taken from the column that has most of it.

@@ -21,15 +21,12 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Bases, Index, Mask
 from ..dynamics import BeliefDynamics, Dynamics
 from ..interpolation.programs import BY_THE_WAY, FACE, TO_THE_END
 from ..limits import LimitReached
 from . import grid_steps as steps
 from .relative_values import by_factors, by_krylov, densely
-
-Index = npt.NDArray[np.int64]
-Bases = npt.NDArray[np.int32]
 
 SLACK = 1e-12  # for rounding in a certificate, beside what grows with the size of h
 CALL = 2e5  # the work that a call from Python to a step stands for, beside the operations that it counts
@@ -398,7 +395,7 @@ class Grid:
         if everywhere:
             self._break_ties(gap)
 
-    def reweigh(self, h: Array, gap: float, chosen: npt.NDArray[np.bool_], effort: float) -> float:
+    def reweigh(self, h: Array, gap: float, chosen: Mask, effort: float) -> float:
         """Interpolate anew at the chosen points while there is time; the most that a value rose by."""
         points = np.flatnonzero(chosen)
         at_once = self._at_once

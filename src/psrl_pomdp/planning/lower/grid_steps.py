@@ -16,15 +16,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..._numba.jit import bare, kept
+from ..._utils.arrays import Array, Bases, Index, Mask
 from ...inference.filter_bank import drawn
-from ..interpolation.pricing import LIST, scratch
+from ..interpolation.pricing import LIST, Room, scratch
 from ..interpolation.programs import TO_THE_END, interpolate, repaired_value
 
 _NEVER = 1e-300  # readings less likely than this are left out
 
 
 @bare(inner=True, linked=True)
-def sort_order(values, order):
+def sort_order(values: Array, order: Index) -> None:
     """The places of `values` in `order`, from the least to the largest, equals as they come."""
     for i in range(len(values)):
         k = i
@@ -35,7 +36,7 @@ def sort_order(values, order):
 
 
 @bare()
-def next_beliefs(joint, belief, action, chances, beliefs):
+def next_beliefs(joint: Array, belief: Array, action: int, chances: Array, beliefs: Array) -> None:
     """P(o | b, a) and τ(b, a, o) for every reading."""
     n_observations, n_states = beliefs.shape
     for o in range(n_observations):
@@ -59,7 +60,9 @@ def next_beliefs(joint, belief, action, chances, beliefs):
 
 
 @kept()
-def geometry(joint, state_cost, points, first, n, reach, tau, cost):
+def geometry(
+    joint: Array, state_cost: Array, points: Array, first: int, n: int, reach: Array, tau: Array, cost: Array
+) -> None:
     """What follows from each of the points first..n-1 under each action."""
     n_actions, n_states = state_cost.shape
     belief = np.empty(n_states)
@@ -74,7 +77,9 @@ def geometry(joint, state_cost, points, first, n, reach, tau, cost):
 
 
 @bare(inner=True)
-def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
+def _weigh_by_vertices(
+    i: int, h: Array, reach: Array, tau: Array, basis: Bases, weights: Array, cost: Array, values: Array
+) -> None:
     """The plainest interpolation for every action at point i, and what each action is worth by it."""
     n_actions, n_observations, n_states = tau.shape[1:]
     for a in range(n_actions):
@@ -87,7 +92,9 @@ def _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values):
 
 
 @kept()
-def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
+def weigh_by_vertices(
+    first: int, n: int, h: Array, reach: Array, tau: Array, basis: Bases, weights: Array, cost: Array
+) -> None:
     """The plainest interpolation at the points first..n-1."""
     values = np.empty(cost.shape[1])
     for i in range(first, n):
@@ -95,7 +102,9 @@ def weigh_by_vertices(first, n, h, reach, tau, basis, weights, cost):
 
 
 @bare(inner=True)
-def _list_columns(a, o, basis, weights, own, seen, short):
+def _list_columns(
+    a: int, o: int, basis: Bases, weights: Array, own: Bases, seen: Index, short: Index
+) -> None:
     """List the points that make up what follows from the points `own` that make up a belief.
 
     seen[i] is the number of the last list with point i in it, and its last place counts lists.
@@ -114,7 +123,7 @@ def _list_columns(a, o, basis, weights, own, seen, short):
 
 
 @bare(inner=True, linked=True)
-def _any_point(numbers):
+def _any_point(numbers: Bases) -> bool:
     """Whether there is the number of a point, and not only -1."""
     found = False
     for k in range(len(numbers)):
@@ -123,7 +132,16 @@ def _any_point(numbers):
 
 
 @bare(inner=True)
-def _raise_by_list(i, a, own, value, best, arrays, seen, room):
+def _raise_by_list(
+    i: int,
+    a: int,
+    own: Bases,
+    value: float,
+    best: float,
+    arrays: tuple[Array, Array, Array, Array, Bases, Array],
+    seen: Index,
+    room: Room,
+) -> tuple[float, float]:
     """Interpolate what follows action a at point i between the points near by; the action's value, and work.
 
     These hold all points that make up Σ γ_k q(g_k, a), so that an action which loses by that floor loses.
@@ -139,8 +157,9 @@ def _raise_by_list(i, a, own, value, best, arrays, seen, room):
                 before += tau[i, a, o, s] * h[s]
             _list_columns(a, o, basis, weights, own, seen, room.short)
             basis[i, a, o, 0] = -1
+            none = int(np.int64(0))  # no literal: `interpolate` would be compiled for it apart
             inner, spent = interpolate(
-                points, h, np.int64(0), tau[i, a, o], basis[i, a, o], weights[i, a, o], room, TO_THE_END
+                points, h, none, tau[i, a, o], basis[i, a, o], weights[i, a, o], room, TO_THE_END
             )
             value += reach[i, a, o] * (inner - before)
             work += spent
@@ -148,7 +167,21 @@ def _raise_by_list(i, a, own, value, best, arrays, seen, room):
 
 
 @kept()
-def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known, own, face):
+def weigh_new(
+    points: Array,
+    h: Array,
+    first: int,
+    last: int,
+    n: int,
+    reach: Array,
+    tau: Array,
+    basis: Bases,
+    weights: Array,
+    cost: Array,
+    known: Bases,
+    own: Bases,
+    face: float,
+) -> float:
     """Interpolations for the points first..last-1: by the vertices, and better ones for actions that may win.
 
     A better interpolation only raises an action's value, so that one whose value already loses cannot win
@@ -159,7 +192,8 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
     room, seen = scratch(points, n, face), np.zeros(n + 1, np.int64)
     arrays = points, h, reach, tau, basis, weights
     values, warm = np.empty(n_actions), np.empty(n_actions, np.bool_)
-    promise, order = np.empty(n_actions), np.empty(n_actions, np.int64)
+    promise = np.empty(n_actions)
+    order: Index = np.empty(n_actions, np.int64)
     work = 0.0
     for i in range(first, last):
         _weigh_by_vertices(i, h, reach, tau, basis, weights, cost, values)
@@ -197,7 +231,21 @@ def weigh_new(points, h, first, last, n, reach, tau, basis, weights, cost, known
 
 
 @kept()
-def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, effort, face):
+def reweigh(
+    points: Array,
+    h: Array,
+    n: int,
+    reach: Array,
+    tau: Array,
+    basis: Bases,
+    weights: Array,
+    q: Array,
+    best: Array,
+    margin: float,
+    chosen: Mask,
+    effort: float,
+    face: float,
+) -> tuple[float, float]:
     """Interpolations anew, with that effort, for the chosen points and actions within `margin` of the best.
 
     Returns the most that an interpolated value rose by, and the work.
@@ -231,7 +279,7 @@ def reweigh(points, h, n, reach, tau, basis, weights, q, best, margin, chosen, e
 
 
 @kept()
-def interpolated(points, h, n, beliefs, face):
+def interpolated(points: Array, h: Array, n: int, beliefs: Array, face: float) -> tuple[Array, float]:
     """h̃ at these beliefs, and the work."""
     n_states = len(points)
     room = scratch(points, n, face)
@@ -245,8 +293,8 @@ def interpolated(points, h, n, beliefs, face):
 
 
 @bare(inner=True, linked=True)
-def _action_value(i, a, reach, basis, weights, cost, h):
-    value = cost[i, a]
+def _action_value(i: int, a: int, reach: Array, basis: Bases, weights: Array, cost: Array, h: Array) -> float:
+    value: float = cost[i, a]
     n_observations, n_states = weights.shape[2:]
     for o in range(n_observations):
         if reach[i, a, o] > 0.0:
@@ -259,7 +307,17 @@ def _action_value(i, a, reach, basis, weights, cost, h):
 
 
 @bare()
-def bellman(n, reach, basis, weights, cost, h, q, best, policy):
+def bellman(
+    n: int,
+    reach: Array,
+    basis: Bases,
+    weights: Array,
+    cost: Array,
+    h: Array,
+    q: Array,
+    best: Array,
+    policy: Index,
+) -> tuple[float, float]:
     """q and its minimum over actions; the least and the largest of best − h."""
     low, high = 1e300, -1e300
     for i in range(n):
@@ -275,7 +333,18 @@ def bellman(n, reach, basis, weights, cost, h, q, best, policy):
 
 
 @kept()
-def damped_sweeps(n, reach, basis, weights, cost, h, policy, gain, damping, count):
+def damped_sweeps(
+    n: int,
+    reach: Array,
+    basis: Bases,
+    weights: Array,
+    cost: Array,
+    h: Array,
+    policy: Index,
+    gain: float,
+    damping: float,
+    count: int,
+) -> None:
     """h toward the relative values of the policy; damped, because beliefs may be periodic."""
     new = np.empty(n)
     for _ in range(count):
@@ -288,7 +357,17 @@ def damped_sweeps(n, reach, basis, weights, cost, h, policy, gain, damping, coun
 
 
 @kept()
-def settle(n, reach, basis, weights, policy, mass, damping, tolerance, most):
+def settle(
+    n: int,
+    reach: Array,
+    basis: Bases,
+    weights: Array,
+    policy: Index,
+    mass: Array,
+    damping: float,
+    tolerance: float,
+    most: int,
+) -> int:
     """mass toward the long-run shares of the points under the policy; how many sweeps it took."""
     n_observations, n_states = weights.shape[2:]
     new = np.empty(n)
@@ -315,7 +394,9 @@ def settle(n, reach, basis, weights, policy, mass, damping, tolerance, most):
 
 
 @kept()
-def certified_residual(points, n, reach, tau, basis, weights, cost, h):
+def certified_residual(
+    points: Array, n: int, reach: Array, tau: Array, basis: Bases, weights: Array, cost: Array, h: Array
+) -> float:
     """min over points and actions of [c + Σ P h̃ − h] with repaired interpolation: a lower bound on J."""
     n_actions, n_observations, n_states = tau.shape[1:]
     made, kept = np.empty(n_states), np.empty(n_states)
@@ -334,8 +415,19 @@ def certified_residual(points, n, reach, tau, basis, weights, cost, h):
 
 @kept(inner=True)
 def lookahead(
-    joint, state_cost, grid, n, belief, own_basis, own_weights, chances, beliefs, bases, seen, room
-):
+    joint: Array,
+    state_cost: Array,
+    grid: tuple[Array, Array, Array, Bases, Array],
+    n: int,
+    belief: Array,
+    own_basis: Bases,
+    own_weights: Array,
+    chances: Array,
+    beliefs: Array,
+    bases: Bases,
+    seen: Index,
+    room: Room,
+) -> tuple[float, int, float]:
     """min_a {c(b, a) + Σ P h̃(τ)} at a belief b = Σ γ_k g_k: its value, the action, and the work.
 
     Σ γ_k q(g_k, a) is a floor for the value of an action, so that one whose floor is above the best is not
@@ -356,7 +448,7 @@ def lookahead(
     bases[:] = -1
     best, action, work = 1e300, 0, 0.0
     found = np.empty(n_states)
-    order = np.empty(n_actions, np.int64)
+    order: Index = np.empty(n_actions, np.int64)
     sort_order(floor, order)
     for a in order:
         if floor[a] >= best:
@@ -383,7 +475,17 @@ def lookahead(
 
 
 @kept()
-def residuals(joint, state_cost, grid, n, candidates, whence, here, gain, face):
+def residuals(
+    joint: Array,
+    state_cost: Array,
+    grid: tuple[Array, Array, Array, Bases, Array],
+    n: int,
+    candidates: Array,
+    whence: Index,
+    here: Array,
+    gain: float,
+    face: float,
+) -> tuple[Array, Bases, float]:
     """How much a point at each candidate belief would lift h there: [T h̃ − gain − h̃](b).
 
     Candidates follow from points: whence[c] is a point, an action and a reading, and here[c] is h̃. Also the
@@ -408,7 +510,16 @@ def residuals(joint, state_cost, grid, n, candidates, whence, here, gain, face):
 
 
 @kept()
-def wander(joint, state_cost, grid, n, belief, uniforms, gain, face):
+def wander(
+    joint: Array,
+    state_cost: Array,
+    grid: tuple[Array, Array, Array, Bases, Array],
+    n: int,
+    belief: Array,
+    uniforms: Array,
+    gain: float,
+    face: float,
+) -> tuple[Array, Array, Array, Bases, Bases, Array, float]:
     """Beliefs along a trajectory of the policy that is greedy for h̃, what a point would lift there, h̃ there,
     the points that make up each belief, the bases found, where it ended, and the work."""
     n_actions, n_observations, n_states = joint.shape[:3]

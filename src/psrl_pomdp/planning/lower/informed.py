@@ -34,14 +34,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ..dynamics import BeliefDynamics
 from ..upper.envelopes import highest
-
-Index = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

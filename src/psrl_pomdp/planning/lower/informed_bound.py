@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csr_array, vstack
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ..limits import Limits
 from ..multichain.gains import end_components, longest_ways, margin, optimal
 from ..sparse.beliefs import Options, covering, distinct, numbers, top
 from ..sparse.dynamics import ENTRY, MAKING, After, SparseDynamics
 from .informed import InformedCertificate
 from .relative_values import by_krylov
-
-Index = npt.NDArray[np.int64]
 
 _DAMPING = 0.9
 _SWEEPS = 60  # between looks at whether sweeps still pay

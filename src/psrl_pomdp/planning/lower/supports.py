@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..._numba.jit import bare, kept
+from ..._utils.arrays import Array, Bases
 from ..interpolation.programs import repaired_value
 
 DUST = 1e-15  # weights below this are rounding
 
 
 @bare(inner=True)
-def covers(points, basis, kept, s):
+def covers(points: Array, basis: Bases, kept: Array, s: int) -> bool:
     """Whether a point that has weight has state s."""
     found = False
     for k in range(len(basis)):
@@ -20,7 +21,9 @@ def covers(points, basis, kept, s):
 
 
 @kept()
-def supports(points, n, reach, tau, basis, weights, kept, rest):
+def supports(
+    points: Array, n: int, reach: Array, tau: Array, basis: Bases, weights: Array, kept: Array, rest: Array
+) -> float:
     """Weights on the basis and on the vertices that make up each next belief, dust swept away.
 
     A state that is possible, however unlikely, is no dust: where no point has it, its vertex gets its weight.

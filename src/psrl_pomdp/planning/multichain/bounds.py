@@ -25,7 +25,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ..bound_pair import Bracket, Round
 from ..dynamics import Dynamics
 from ..interpolation.programs import TO_THE_END
@@ -33,7 +33,7 @@ from ..limits import LimitReached
 from ..lower.grid import _NEAR, CALL, Grid, LowerCertificate, never
 from ..lower.supports import supports
 from ..upper.chains import Chain
-from ..upper.controllers import Controller, ControllerSearch, Index
+from ..upper.controllers import Controller, ControllerSearch
 from .closed_classes import rooms
 from .gains import end_components, gain_and_bias, longest_ways, margin, optimal
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ...models.structure import recurrent_classes
 from ..accuracy import Accuracy
 from ..bound_pair import Bracket, close
 from ..dynamics import Dynamics
-from ..upper.controllers import Index
 
 
 def closed_classes(dynamics: Dynamics) -> list[Index]:

@@ -19,11 +19,8 @@ from scipy.sparse import bmat, csc_array, csr_array, identity
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index, Mask
 from ..dynamics import BeliefDynamics
-
-Index = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 _TIE = 1e-10  # gains and values this near are the same for Howard's iteration
 _DENSE = 400  # states up to which a dense solve is the quickest

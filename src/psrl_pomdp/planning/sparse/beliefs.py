@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ..limits import Limits
-
-Index = npt.NDArray[np.int64]
 
 WHOLE = 1.0 - 1e-11  # of the largest weight that a point can have: rounding must not make it too large
 _MOST = 6  # points that are tried for one row

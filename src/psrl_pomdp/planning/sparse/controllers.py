@@ -16,14 +16,12 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ..limits import Limits
 from ..lower.grid import CALL, distinct_beliefs
 from ..upper.chains import Chain
 from ..upper.controllers import Controller, ControllerSearch
 from .dynamics import ENTRY, MAKING, After, SparseDynamics
-
-Index = npt.NDArray[np.int64]
 
 _DAMPING = 0.95
 _AT_ONCE = 4_000_000  # scores that a backup holds at a time

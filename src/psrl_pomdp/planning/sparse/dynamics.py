@@ -11,16 +11,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.sparse import csc_array, csr_array, diags_array
 from scipy.sparse.csgraph import breadth_first_order
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ...models.model import POMDP
 from ..dynamics import BeliefDynamics, Factors, first_beliefs
 from ..limits import Limits, unlimited
-
-Index = npt.NDArray[np.int64]
 
 ENTRY = 12.0  # bytes of an entry of a sparse matrix that is kept
 MAKING = 60.0  # and while it is being made

@@ -14,10 +14,8 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from ..._numba.jit import bare, kept
-from ..._utils.arrays import Array
-from ..dynamics import Dynamics
-
-Index = npt.NDArray[np.int64]
+from ..._utils.arrays import Array, Index
+from ..dynamics import Dynamics, Factors
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,9 @@ class Chain:
 
 
 @kept()
-def entries(joint, actions, successors):
+def entries(
+    joint: Array, actions: Index, successors: Index
+) -> tuple[Array, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """The entries of T by rows: data, indices, indptr."""
     n_observations, n_states = joint.shape[1:3]
     count = 0
@@ -79,7 +79,7 @@ def entries(joint, actions, successors):
 
 
 @kept()
-def apply(factors, actions, successors, h, after):
+def apply(factors: Factors, actions: Index, successors: Index, h: Array, after: Array) -> None:
     """T h, for h and what comes of it by node and state."""
     n_states = h.shape[1]
     read = np.empty(n_states)
@@ -100,7 +100,7 @@ def apply(factors, actions, successors, h, after):
 
 
 @kept()
-def apply_transposed(factors, actions, successors, mass, after):
+def apply_transposed(factors: Factors, actions: Index, successors: Index, mass: Array, after: Array) -> None:
     """after + mass T."""
     n_states = mass.shape[1]
     moved = np.empty(n_states)
@@ -115,7 +115,7 @@ def apply_transposed(factors, actions, successors, mass, after):
 
 
 @bare(inner=True, linked=True)
-def move(factors, a, belief, moved):
+def move(factors: Factors, a: int, belief: Array, moved: Array) -> float:
     """Σ_s b(s) θ(· | s, a) in `moved`; their sum."""
     n_states, total = len(belief), 0.0
     for t in range(n_states):
@@ -130,7 +130,15 @@ def move(factors, a, belief, moved):
 
 
 @kept()
-def stationary(factors, actions, successors, mass, damping, tolerance, most):
+def stationary(
+    factors: Factors,
+    actions: Index,
+    successors: Index,
+    mass: Array,
+    damping: float,
+    tolerance: float,
+    most: int,
+) -> int:
     """mass[n, s] toward the long-run shares of the pairs; how many sweeps it took."""
     after = np.empty(mass.shape)
     for sweep in range(most):
@@ -148,7 +156,16 @@ def stationary(factors, actions, successors, mass, damping, tolerance, most):
 
 
 @kept()
-def relax(factors, actions, successors, cost, h, damping, tolerance, most):
+def relax(
+    factors: Factors,
+    actions: Index,
+    successors: Index,
+    cost: Array,
+    h: Array,
+    damping: float,
+    tolerance: float,
+    most: int,
+) -> tuple[float, float, int]:
     """Damped sweeps of h ← c + T h − gain; the least and the largest of c + T h − h, and sweeps done."""
     n_states = h.shape[1]
     change = np.empty(h.shape)

@@ -22,16 +22,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ..dynamics import BeliefDynamics, Dynamics
 from ..lower.grid import CALL, belief_numbers, distinct_beliefs, never
 from ..lower.relative_values import by_factors, by_krylov, densely
 from . import nodes
 from .chains import Chain, relax, stationary
-
-Index = npt.NDArray[np.int64]
 
 _DAMPING = 0.95
 MATRIX = 0.25  # the work that a product in a large matrix product stands for

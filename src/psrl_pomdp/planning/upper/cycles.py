@@ -9,14 +9,11 @@ controllers whose vectors point among themselves often do not: they run in circl
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index
 from ..sparse.controllers import SparseControllerSearch
 from . import nodes
 from .chains import Chain
-
-Index = npt.NDArray[np.int64]
 
 _PASSES, _LOOK = 400, 10  # around all layers, at most; and between looks at whether they still help
 

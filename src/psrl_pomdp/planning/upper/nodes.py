@@ -7,19 +7,17 @@ A node n has an action a_n and a successor σ(n, o) for each reading.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ..._numba.jit import bare, kept
-from ..._utils.arrays import Array
+from ..._utils.arrays import Array, Index, Mask
 from ...inference.filter_bank import drawn
+from ..dynamics import Factors
 from ..lower.grid_steps import next_beliefs
 from .chains import move
 
-Index = npt.NDArray[np.int64]
-
 
 @kept()
-def distinct(actions, successors):
+def distinct(actions: Index, successors: Index) -> tuple[Index, Index]:
     """The first node of each kind, in the order in which they come, and the kind of every node."""
     n, n_observations = successors.shape
     size = 16
@@ -62,7 +60,7 @@ def merged(actions: Index, successors: Index, vectors: Array) -> tuple[Index, In
 
 
 @kept()
-def reached(comes, actions, successors, start):
+def reached(comes: Mask, actions: Index, successors: Index, start: int) -> tuple[Index, Index]:
     """The nodes that the start can reach, the start first, and their successors by the new numbers."""
     n, n_observations = successors.shape
     number = np.full(n, -1)
@@ -86,7 +84,7 @@ def reached(comes, actions, successors, start):
 
 
 @kept()
-def edge_flows(factors, actions, mass):
+def edge_flows(factors: Factors, actions: Index, mass: Array) -> tuple[Array, Array, Index]:
     """Average beliefs on the edges that are used, for long-run shares mass[n, s]: belief, flow, edge."""
     n_states, n_observations = mass.shape[1], factors.sensor.shape[1]
     room = len(actions) * n_observations
@@ -110,16 +108,16 @@ def edge_flows(factors, actions, mass):
     return beliefs[:count], flows[:count], edges[:count]
 
 
-def _best_by_arrays(vectors, belief):
+def _best_by_arrays(vectors: Array, belief: Array) -> np.intp:
     """`best_vector`, with each product added up in the same order."""
-    total = vectors[:, 0] * belief[0] + 0.0
+    total: Array = vectors[:, 0] * belief[0] + 0.0
     for s in range(1, len(belief)):
         total += vectors[:, s] * belief[s]
     return total.argmin()
 
 
 @bare(linked=True, python=_best_by_arrays)
-def best_vector(vectors, belief):
+def best_vector(vectors: Array, belief: Array) -> int:
     """The n that attains min α_n·b, the first of equals."""
     best, least = 0, np.inf
     for n in range(len(vectors)):
@@ -132,7 +130,7 @@ def best_vector(vectors, belief):
 
 
 @kept()
-def trajectory(joint, actions, vectors, belief, uniforms):
+def trajectory(joint: Array, actions: Index, vectors: Array, belief: Array, uniforms: Array) -> Array:
     """Beliefs that are met by playing the action of the vector that attains min α·b."""
     n_observations, n_states = joint.shape[1:3]
     chances, beliefs = np.empty(n_observations), np.empty((n_observations, n_states))
