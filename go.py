@@ -2,7 +2,8 @@
 """Install psrl-pomdp and run it, on a machine that has only Python and pip.
 
     python3 go.py demo [...]   a first look; further arguments go to `psrl-pomdp demo`
-    python3 go.py test [...]   run every check: ruff, mypy, pytest; further arguments go to pytest
+    python3 go.py test [...]   run every check: ruff, mypy, import-linter, pytest; further
+                               arguments go to pytest
     python3 go.py setup        only install what these two need
 
 The first call makes .venv beside this file and installs there; nothing else on the machine changes,
@@ -46,9 +47,15 @@ ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 WINDOWS = os.name == "nt"
 
-EXTRAS = {"demo": "[report]", "test": "[test]", "setup": "[test]"}  # what each command needs installed
+# What each command needs beside the package: an extra or a dependency group of pyproject.toml.
+COMMANDS = {"demo": "report", "test": "test", "setup": "test"}
 PYTEST = ["pytest", "-n", "auto", "--dist", "worksteal"]  # on all cores
-CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], PYTEST)
+CHECKS = (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], ["lint-imports"], PYTEST)
+# How Python runs a check that `python -m` does not know. The program in .venv would not do: it names the
+# folder in which it was installed, and the project may have been moved since.
+RUN_BY = {
+    "lint-imports": ["-c", "from importlinter.cli import lint_imports_command as run; run()"],
+}
 
 GET_PIP = (
     "This Python cannot make a complete virtual environment. On Debian or Ubuntu:\n"
@@ -171,50 +178,70 @@ def uv() -> str:
     return program("uv") if ok else ""
 
 
-def install(extras: str) -> None:
-    """Install the project editable into .venv, by uv where possible, else by pip."""
+def requirements(name: str) -> list[str]:
+    """What pyproject.toml lists for an extra or a dependency group; pip before 25.1 cannot read groups."""
+    import tomllib  # here, because a Python that is too old does not have it
+
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        try:
+            project = tomllib.load(file)
+        except ValueError as error:
+            raise SetupError(f"pyproject.toml cannot be read: {error}") from None
+    extras = project.get("project", {}).get("optional-dependencies", {})
+    lists = {**extras, **project.get("dependency-groups", {})}
+    if name not in lists:
+        raise SetupError(f"pyproject.toml has neither an extra nor a dependency group {name!r}.")
+    found = []
+    for entry in lists[name]:
+        found += [entry] if isinstance(entry, str) else requirements(entry["include-group"])
+    return list(dict.fromkeys(found))
+
+
+def install(name: str) -> None:
+    """Install the project editable into .venv, and what `name` lists, by uv where possible, else by pip."""
     pinned = ["-c", "constraints.txt"] if (ROOT / "constraints.txt").is_file() else []
-    what = [*pinned, "-e", f".{extras}"]
+    what = [*pinned, "-e", ".", *requirements(name)]
+    title = f"psrl-pomdp and its {name!r} requirements"
     fast, output = uv(), ""
     if fast:
-        say(f"Installing psrl-pomdp{extras} with uv ... (once)")
+        say(f"Installing {title} with uv ... (once)")
         # Compiled, as pip does it: where Python may not write, every start would compile scipy again.
         ok, output = quiet(fast, "pip", "install", "--compile-bytecode", "--python", program("python"), *what)
         if ok:
             return
-    say(f"Installing psrl-pomdp{extras} with pip{', as uv could not' if fast else ''} ... (once)")
+    say(f"Installing {title} with pip{', as uv could not' if fast else ''} ... (once)")
     ok, more = quiet(*pip(), "install", *what)
     if not ok:
-        raise explain(f"Installing psrl-pomdp{extras}", output + more, GET_INDEX)
+        raise explain(f"Installing {title}", output + more, GET_INDEX)
 
 
-def stamp(python: str, extras: str) -> str:
+def stamp(python: str, name: str) -> str:
     """A hash over all that decides what an installation contains."""
-    parts = [python, str(ROOT), extras]
-    for name in ("pyproject.toml", "constraints.txt"):
-        path = ROOT / name
+    parts = [python, str(ROOT), name]
+    for file in ("pyproject.toml", "constraints.txt"):
+        path = ROOT / file
         parts.append(path.read_text(encoding="utf-8") if path.is_file() else "")
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def satisfied(python: str, extras: str) -> bool:
+def satisfied(python: str, name: str) -> bool:
     """Whether .venv already holds this; an installation with the test tools serves the demo too."""
     path = VENV / ".go-stamp"
     if not path.is_file() or not Path(program("psrl-pomdp")).is_file():
         return False
-    return path.read_text(encoding="utf-8") in {stamp(python, extras), stamp(python, "[test]")}
+    return path.read_text(encoding="utf-8") in {stamp(python, name), stamp(python, "test")}
 
 
-def ready(extras: str) -> None:
-    """See to it that .venv holds the project with these extras."""
+def ready(name: str) -> None:
+    """See to it that .venv holds the project and what `name`, an extra or a dependency group, lists."""
     if not (ROOT / "pyproject.toml").is_file():
         raise SetupError(f"There is no pyproject.toml in {ROOT}: go.py works only inside the project.")
     python = make_venv()
-    if satisfied(python, extras):
+    if satisfied(python, name):
         return
     (VENV / ".go-stamp").unlink(missing_ok=True)  # first, so that an interrupted installation has none
-    install(extras)
-    (VENV / ".go-stamp").write_text(stamp(python, extras), encoding="utf-8")
+    install(name)
+    (VENV / ".go-stamp").write_text(stamp(python, name), encoding="utf-8")
 
 
 def check(arguments: list[str]) -> int:
@@ -223,7 +250,7 @@ def check(arguments: list[str]) -> int:
     for number, words in enumerate(CHECKS, 1):
         command = [*words, *arguments] if words is PYTEST else words
         say("$ " + " ".join(command))
-        code = run(program("python"), "-m", *command, cwd=ROOT)
+        code = run(program("python"), *RUN_BY.get(words[0], ["-m", words[0]]), *command[1:], cwd=ROOT)
         if code:
             say(f"Failed: {' '.join(words)} (exit code {code}), check {number} of {len(CHECKS)}.")
             return code
@@ -232,7 +259,7 @@ def check(arguments: list[str]) -> int:
 
 
 def go(command: str, arguments: list[str]) -> int:
-    ready(EXTRAS[command])
+    ready(COMMANDS[command])
     if command == "demo":
         return run(program("psrl-pomdp"), "demo", *arguments)
     if command == "test":
@@ -243,10 +270,10 @@ def go(command: str, arguments: list[str]) -> int:
 
 def usage_error(command: str, arguments: list[str]) -> str:
     """What is wrong with the command line; empty where nothing is."""
-    if command not in EXTRAS:
-        close = difflib.get_close_matches(command, EXTRAS, n=1)
+    if command not in COMMANDS:
+        close = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
-        return f"unknown command {command!r}{hint}; there are {', '.join(EXTRAS)}"
+        return f"unknown command {command!r}{hint}; there are {', '.join(COMMANDS)}"
     return f"setup takes no arguments, got {arguments[0]!r}" if command == "setup" and arguments else ""
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -45,7 +46,7 @@ def run(place: Path, words: Sequence[str], results: Path | None = None, **settin
     with (place / "out").open("w") as out:
         process = subprocess.Popen([sys.executable, "-c", _COMMAND, *words], env=environment, stdout=out)
         while process.poll() is None:
-            if results is not None and first != first and any(results.glob("results/*.json")):
+            if results is not None and math.isnan(first) and any(results.glob("results/*.json")):
                 first = time.monotonic() - begun
             time.sleep(0.02)
     if process.returncode:

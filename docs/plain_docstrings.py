@@ -48,7 +48,7 @@ def _paragraph(lines: list[str], before: list[str]) -> list[str]:
     first = lines[0]
     if first.lstrip().startswith(">>>"):
         return lines
-    if first.startswith("    ") or first.startswith("| "):
+    if first.startswith(("    ", "| ")):
         shift = "" if first.startswith("    ") else "    "
         return ["::", "", *(shift + line for line in lines), ""]
     return _escaped(lines)
@@ -71,8 +71,8 @@ def _escaped(lines: list[str]) -> list[str]:
         text = re.sub(r"\0(\d+)\0", lambda found: kept[int(found[1])], text)
     out: list[str] = []
     inside = ""  # what lines of the item are indented by
-    for line in text.split("\n"):
-        line = re.sub(r"^([A-Za-z][.)])", r"\\\1", line)  # no list whose first item is "k."
+    for given in text.split("\n"):
+        line = re.sub(r"^([A-Za-z][.)])", r"\\\1", given)  # no list whose first item is "k."
         starts_item = re.match(r"\s*(- |\d+\. )", line)
         if starts_item:
             out += [""] if out and out[-1].strip() else []

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run
@@ -55,7 +55,7 @@ class Browser:
         self._number, self._rest = 0, b""
         self.events: list[dict[str, Any]] = []
 
-    def __enter__(self) -> Browser:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

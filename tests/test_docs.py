@@ -25,7 +25,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
     words = ["-W", "--keep-going", "-q", "-b", "html", "-d", str(folder / "trees"), str(DOCS)]
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *words, str(folder / "html")], capture_output=True, text=True
+        [sys.executable, "-m", "sphinx", *words, str(folder / "html")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return folder / "html"
@@ -115,7 +118,12 @@ def test_blocks_run_and_print_what_they_say(tmp_path: Path) -> None:
     """
     codes = {page.name: code for page in PAGES if (code := code_of(page))}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=json.dumps(codes), capture_output=True, text=True, cwd=tmp_path
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(codes),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     printed = json.loads(done.stdout)

@@ -19,6 +19,14 @@ NO_PIP_INSIDE = r"\.venv\S+ -m pip"
 NO_UV_TO_FETCH = r"install --only-binary=:all: uv$"
 UV_FAILS = r"uv\S* pip install"
 UV_INSTALLS = "uv pip install --compile-bytecode --python python"
+PYPROJECT = """\
+[project]
+optional-dependencies.report = ["plotly>=5"]
+
+[dependency-groups]
+manual = ["sphinx>=8", "plotly>=5"]
+test = ["pytest>=8", { include-group = "manual" }, "sphinx>=8"]
+"""
 
 
 class Machine:
@@ -61,7 +69,7 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     spec.loader.exec_module(module)
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "VENV", tmp_path / ".venv")
-    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
     (tmp_path / "constraints.txt").write_text("numpy==2.0.0\n")
     return module
 
@@ -111,7 +119,7 @@ def test_help_names_every_command(
 ) -> None:
     assert go.main(argv) == 0
     output = capsys.readouterr().out
-    assert all(f"go.py {command}" in output for command in go.EXTRAS)
+    assert all(f"go.py {command}" in output for command in go.COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -135,26 +143,26 @@ def test_a_wrong_command_line_runs_nothing(
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
 def test_the_stamp_changes_with_the_files(go: ModuleType, name: str) -> None:
-    before = go.stamp(THIS, "")
-    assert go.stamp(THIS, "") == before
+    before = go.stamp(THIS, "report")
+    assert go.stamp(THIS, "report") == before
     (go.ROOT / name).write_text("another = true\n")
-    changed = go.stamp(THIS, "")
+    changed = go.stamp(THIS, "report")
     (go.ROOT / name).unlink()
-    assert len({before, changed, go.stamp(THIS, "")}) == 3
+    assert len({before, changed, go.stamp(THIS, "report")}) == 3
 
 
-def test_the_stamp_changes_with_extras_python_and_folder(
+def test_the_stamp_changes_with_requirements_python_and_folder(
     go: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stamps = {go.stamp("3.11.2", ""), go.stamp("3.11.3", ""), go.stamp("3.11.2", "[test]")}
+    stamps = {go.stamp("3.11.2", "report"), go.stamp("3.11.3", "report"), go.stamp("3.11.2", "test")}
     moved = go.ROOT.rename(go.ROOT.with_name("moved"))
     monkeypatch.setattr(go, "ROOT", moved)
-    assert len(stamps | {go.stamp("3.11.2", "")}) == 4
+    assert len(stamps | {go.stamp("3.11.2", "report")}) == 4
 
 
 @pytest.mark.parametrize(
     ("installed", "wanted", "enough"),
-    [("", "", True), ("[test]", "[test]", True), ("[test]", "", True), ("", "[test]", False)],
+    [("report", "report", True), ("test", "test", True), ("test", "report", True), ("report", "test", False)],
 )
 def test_the_test_tools_serve_the_demo_but_not_the_reverse(
     go: ModuleType, machine: Machine, installed: str, wanted: str, enough: bool
@@ -174,15 +182,52 @@ def test_the_second_call_installs_nothing(go: ModuleType, machine: Machine) -> N
 def test_a_changed_project_or_a_lost_program_installs_again(
     go: ModuleType, machine: Machine, lost: str
 ) -> None:
-    go.ready("")
+    go.ready("report")
     if lost == "program":
         Path(go.program("psrl-pomdp")).unlink()
     else:
-        (go.ROOT / "pyproject.toml").write_text("[project]\ndependencies = []\n")
+        (go.ROOT / "pyproject.toml").write_text(PYPROJECT + "# changed\n")
     machine.ran.clear()
-    go.ready("")
-    assert machine.installs()[-1] == f"{UV_INSTALLS} -c constraints.txt -e ."
-    assert go.satisfied(THIS, "")
+    go.ready("report")
+    assert machine.installs()[-1] == f"{UV_INSTALLS} -c constraints.txt -e . plotly>=5"
+    assert go.satisfied(THIS, "report")
+
+
+# What pyproject.toml lists
+
+
+def test_groups_are_read_with_the_groups_that_they_include(go: ModuleType) -> None:
+    assert go.requirements("test") == ["pytest>=8", "sphinx>=8", "plotly>=5"]
+    assert go.requirements("report") == ["plotly>=5"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[project", "pyproject.toml cannot be read"),
+        ("[project]\n", "pyproject.toml has neither an extra nor a dependency group 'test'."),
+    ],
+)
+def test_a_pyproject_without_the_group_is_an_error(
+    go: ModuleType, machine: Machine, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (go.ROOT / "pyproject.toml").write_text(text)
+    assert go.main(["test"]) == 1
+    assert message in capsys.readouterr().err
+    assert not any(" -e " in line for line in machine.ran)
+
+
+def test_the_project_lists_what_every_command_and_every_check_needs(
+    go: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(go, "ROOT", GO.parent)
+    assert all(go.requirements(name) for name in go.COMMANDS.values())
+    listed = {re.split(r"[<>=\[; ]", line)[0] for line in go.requirements("test")}
+    assert {words[0] for words in go.CHECKS} - {"lint-imports"} <= listed
+    assert {"import-linter", "hatchling"} <= listed
+    assert set(go.requirements("test")) | set(go.requirements("docs")) <= set(go.requirements("dev"))
+    # The .venv of the tests serves the demo too.
+    assert set(go.requirements("report")) <= set(go.requirements("test"))
 
 
 # .venv
@@ -224,7 +269,7 @@ def test_windows_keeps_programs_elsewhere(go: ModuleType, monkeypatch: pytest.Mo
 # The ladder of installers
 
 FETCH_UV = "install --only-binary=:all: uv"
-PROJECT = "-c constraints.txt -e .[test]"
+PROJECT = "-c constraints.txt -e . pytest>=8 sphinx>=8 plotly>=5"
 OUTER = "python3 -m pip --python python"  # this Python's pip, from outside of .venv
 
 
@@ -261,7 +306,7 @@ def test_each_rung_of_the_ladder(
     assert go.main(["setup"]) == 0
     assert machine.installs() == installs
     assert any("--without-pip" in line for line in machine.ran) is (NO_ENSUREPIP in broken)
-    assert go.satisfied(THIS, "[test]")
+    assert go.satisfied(THIS, "test")
 
 
 def test_a_uv_on_the_path_is_used_without_pip(
@@ -334,14 +379,14 @@ def test_ctrl_c_ends_quietly_and_the_next_call_completes(
         return done
 
     if moment == " -e ":
-        go.ready("")  # an older installation, whose stamp must not outlive the interrupted one
+        go.ready("report")  # an older installation, whose stamp must not outlive the interrupted one
     with monkeypatch.context() as patch:
         patch.setattr(go.subprocess, "run", interrupted)
         assert go.main(["test"]) == 130
     assert capsys.readouterr().err == "\nStopped.\n"
     assert not (go.VENV / ".go-stamp").exists()
     assert go.main(["setup"]) == 0
-    assert go.satisfied(THIS, "[test]")
+    assert go.satisfied(THIS, "test")
 
 
 def test_a_venv_without_pip_is_given_one(go: ModuleType, machine: Machine) -> None:
@@ -373,8 +418,8 @@ def test_the_demo_gets_its_arguments(
 @pytest.mark.parametrize(
     ("codes", "result", "last"),
     [
-        ([0, 0, 0, 0], 0, "All 4 checks passed in 0 s."),
-        ([0, 0, 7], 7, "Failed: mypy (exit code 7), check 3 of 4."),
+        ([0, 0, 0, 0, 0], 0, "All 5 checks passed in 0 s."),
+        ([0, 0, 7], 7, "Failed: mypy (exit code 7), check 3 of 5."),
     ],
 )
 def test_the_checks_stop_at_the_first_that_fails(
@@ -392,6 +437,7 @@ def test_the_checks_stop_at_the_first_that_fails(
         "$ ruff check .",
         "$ ruff format --check .",
         "$ mypy",
+        "$ lint-imports",
         "$ pytest -n auto --dist worksteal -k filter",
     ]
     assert capsys.readouterr().out.splitlines() == [*shown[: len(codes)], last]

@@ -595,8 +595,10 @@ def test_undeclared_entities_are_malformed() -> None:
                 f'<StateVar vnamePrev="p{i}" vnameCurr="c{i}"><NumValues>2</NumValues></StateVar>\n'
                 for i in range(2000)
             ),
-            "more than 10^15 states, 3 actions and 2 readings: transition[a, s, s′] would have more"
-            " than 10^15 entries, the limit is 100000",
+            (
+                "more than 10^15 states, 3 actions and 2 readings: transition[a, s, s′] would have more"
+                " than 10^15 entries, the limit is 100000"
+            ),
         ),
         (
             '<StateVar vnamePrev="p" vnameCurr="c"><NumValues>999999999</NumValues></StateVar>',

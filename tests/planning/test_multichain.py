@@ -199,12 +199,12 @@ def test_certificates_in_rational_arithmetic() -> None:
     """Every inequality as it stands, without a slack, where probabilities are binary fractions."""
     rooms = Setting([[0.75, 0.25], [0.25, 0.75]], [[0.25, 0.75], [0.875, 0.875]], [0.5, 0.5],
                     first_observation=None)  # fmt: skip
-    for model, average in (
+    for given, average in (
         (POMDP(rooms, np.stack([np.eye(2), np.eye(2)])), Fraction(1, 2)),
         (problem("blind-cycle"), Fraction(0.3) / 2 + Fraction(0.4) / 2),
         (hypothesis_test(0.75), Fraction(0)),
     ):
-        model = replace_first_reading(model)
+        model = replace_first_reading(given)
         lower, upper = exact_interval(plan(model, tolerance=1e-8), model)
         assert average - Fraction(1, 10**8) <= lower <= average <= upper <= average + Fraction(1, 10**8)
 

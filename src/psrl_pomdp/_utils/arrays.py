@@ -65,7 +65,7 @@ def _label(names: tuple[str, ...] | None, index: int) -> str:
     return str(index) if names is None else names[index]
 
 
-def checked_names(what: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:
+def checked_names(what: str, names: object, count: int) -> tuple[str, ...] | None:
     """Names as a tuple of distinct non-empty strings, one for each of `count` things."""
     if names is None:
         return None

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Literal, get_args
 
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
+from ..integers import is_integer
 
 Sched = Callable[[int, int], int]  # (t_k, T_{k−1}) -> the last t of the episode
 _LONGEST = 1 << 53  # steps of an episode: as many as floating point can count
@@ -66,7 +66,7 @@ class FixedSchedule(Schedule):
     """Episodes of one length, whatever is read."""
 
     def __init__(self, length: int) -> None:
-        if not (isinstance(length, Integral) and 1 <= length <= _LONGEST):
+        if not is_integer(length, 1, _LONGEST):
             raise InvalidModelError(
                 f"length is {length!r}: a whole number of steps, one at least and {_LONGEST} at most"
             )

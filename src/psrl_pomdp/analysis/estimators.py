@@ -166,7 +166,7 @@ def run_sums(trace: Trace, plan: Plan, estimator: Estimator = "controlled") -> A
         return np.asarray(trace.checkpoints.sums[:, steps.EXPECTED_COST])
     if estimator == "plain":
         return np.asarray(trace.checkpoints.sums[:, steps.COST])
-    hint = did_you_mean(str(estimator), ESTIMATORS)
+    hint = did_you_mean(str(estimator), ESTIMATORS)  # type: ignore[unreachable]
     raise UnknownNameError(f"estimator {estimator!r} is none of {', '.join(ESTIMATORS)}{hint}")
 
 

@@ -26,7 +26,7 @@ _LONGEST = 1000  # characters of an error
 
 def be_quiet(quiet: bool) -> None:
     """Whether only errors, and documents of --json, are wanted; set at the start of every command line."""
-    global _quiet
+    global _quiet  # noqa: PLW0603 - a process has one command line
     _quiet = quiet
 
 

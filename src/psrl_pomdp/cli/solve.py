@@ -373,8 +373,10 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("its policy", f"{attained}{unit}"),
         (
             "gap",
-            f"{document['gap']:.2e}, scaled (tolerance {document['tolerance']:g}); "
-            f"{100 * document['relative_gap']:.2g} % of what is at stake",
+            (
+                f"{document['gap']:.2e}, scaled (tolerance {document['tolerance']:g}); "
+                f"{100 * document['relative_gap']:.2g} % of what is at stake"
+            ),
         ),
         ("status", document["status_in_words"]),
         ("grid points", str(document["points"])),

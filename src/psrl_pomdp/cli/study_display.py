@@ -25,7 +25,7 @@ _EVERY = 4.0  # seconds between lines of progress where nobody watches a termina
 
 def _known_engine(context: click.Context, option: click.Parameter, value: str) -> str:
     """Told before anything is written."""
-    kind = value.split("://")[0]
+    kind = value.split("://", maxsplit=1)[0]
     if kind not in ENGINES:
         raise click.BadParameter(f"{value!r} is none of {', '.join(ENGINES)}{did_you_mean(kind, ENGINES)}")
     return value

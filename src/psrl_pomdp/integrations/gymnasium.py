@@ -33,6 +33,7 @@ from .._utils.arrays import Array
 from ..errors import InvalidModelError, OutOfOrderError
 from ..inference.encoding import action_number
 from ..inference.filter_bank import drawn
+from ..integers import is_integer
 from ..io import READABLE, load
 from ..models.model import POMDP
 from ..problems import problem
@@ -165,7 +166,7 @@ def run_on_env(agent: Agent, env: gymnasium.Env[Any, Any], horizon: int, seed: i
     >>> bool(run.rewards[400:].mean() > run.rewards[:5].mean())
     True
     """
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer) or horizon < 1:
+    if isinstance(horizon, bool) or not is_integer(horizon, 1):
         raise InvalidModelError(f"horizon is {horizon!r}: a whole number of at least 1")
     if lived := getattr(agent, "time", 0):
         raise InvalidModelError(f"the agent has lived for {lived} steps: a run wants a fresh one")
@@ -216,7 +217,7 @@ class _Door:
         return None if number == self.n_readings else number
 
     def action(self, action: int, t: int) -> np.int64:
-        if not (isinstance(action, int | np.integer) and 0 <= action < self.acts.n):
+        if not is_integer(action, 0, int(self.acts.n) - 1):
             raise InvalidModelError(f"the agent chose action {action!r} at step {t + 1}")
         return np.int64(action + self.acts.start)
 

@@ -117,9 +117,8 @@ def intervals(plan: Plan) -> list[Interval]:
     ends = [start for start, _ in pieces[1:]] + [1.0]
     for (start, node), end in zip(pieces, ends, strict=True):
         action = int(plan.controller.actions[node])
-        if found and found[-1].action == action:
-            start = found.pop().start
-        found.append(Interval(start, end, action))
+        begin = found.pop().start if found and found[-1].action == action else start
+        found.append(Interval(begin, end, action))
     return found
 
 

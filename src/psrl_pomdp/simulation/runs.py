@@ -27,6 +27,7 @@ from ..errors import InvalidModelError, OutOfOrderError, ParseError
 from ..inference import FinitePrior
 from ..inference.filter_bank import drawn
 from ..inference.sampled_filter import Used
+from ..integers import is_integer
 from ..models.model import POMDP
 from .run_files import MOVING, KeptRun, RunWords
 from .trace import Checkpoints, Trace, first_belief
@@ -112,7 +113,7 @@ class Simulation:
 
     def until(self, horizon: int, progress: Callable[[int], None] | None = None) -> Trace:
         """Go on to `horizon` steps in all."""
-        if not (isinstance(horizon, int | np.integer) and horizon >= max(1, self.time)):
+        if not is_integer(horizon, max(1, self.time)):
             raise InvalidModelError(f"horizon is {horizon!r}: a whole number of at least {max(1, self.time)}")
         self._room(int(horizon))
         stops = log_spaced(horizon) if self.wanted is None else self.wanted
@@ -152,7 +153,7 @@ class Simulation:
 
     def _after(self, action: int, uniform: Array) -> None:
         """The world's answer to an action of an agent."""
-        if not (isinstance(action, int | np.integer) and 0 <= action < self.model.n_actions):
+        if not is_integer(action, 0, self.model.n_actions - 1):
             raise InvalidModelError(f"the agent chose action {action!r} at step {self.time + 1}")
         self._count_episodes()
         steps.answer(self.world, int(action), self._used, uniform)

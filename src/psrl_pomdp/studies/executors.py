@@ -29,7 +29,7 @@ class MissingEngineError(PSRLError, ImportError):
 @contextmanager
 def engine(name: str, workers: int | None) -> Iterator[Executor]:
     """An executor by its name, closed afterwards."""
-    kind = name.split("://")[0]
+    kind = name.split("://", maxsplit=1)[0]
     if kind not in KINDS:
         raise UnknownNameError(f"engine {name!r} is none of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
     count = workers or os.cpu_count() or 1

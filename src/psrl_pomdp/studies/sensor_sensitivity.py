@@ -25,6 +25,7 @@ from ..agents.serialization import ties_of
 from ..analysis.estimators import RegretCurve, curve_from_sums
 from ..errors import InvalidModelError
 from ..inference import DirichletPrior, FinitePrior
+from ..integers import is_integer
 from ..models.model import POMDP, Setting
 from ..planning import Plan, plan
 from ..simulation.runs import simulate
@@ -101,7 +102,7 @@ def sensor_doubt(
     for radius in radii:
         _check_radius(radius)
     for name, value, least in (("horizon", horizon, 1), ("seeds", seeds, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        if isinstance(value, bool) or not is_integer(value, least):
             raise InvalidModelError(f"{name} is {value!r}: a whole number of at least {least}")
     best = plan(model, _TOLERANCE, max_work=_WORK)
     if best.status == "interrupted":

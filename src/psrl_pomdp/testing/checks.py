@@ -12,6 +12,7 @@ from .._utils.arrays import Array
 from .._utils.findings import Finding
 from ..errors import ParseError, PSRLError
 from ..inference.encoding import Posterior, Prior
+from ..integers import is_integer
 from ..models.model import POMDP, Setting
 from ..models.structure import Structure, analyse
 
@@ -36,7 +37,7 @@ depend on which, and the paper's Assumption 1 then fails
         except (ParseError, OSError) as error:
             return [Finding("wrong", str(error))]
     if not isinstance(model, POMDP):
-        return [Finding("wrong", f"a {type(model).__name__} is not a POMDP")]
+        return [Finding("wrong", f"a {type(model).__name__} is not a POMDP")]  # type: ignore[unreachable]
     try:
         _rebuilt(model)
     except PSRLError as error:  # somebody unlocked an array and wrote into it
@@ -288,7 +289,7 @@ def _broken_promises(
         yield "the same call gave another interval"
     for belief in (*np.eye(model.n_states), model.setting.initial):
         action = found.action(belief)
-        if not (isinstance(action, int | np.integer) and 0 <= action < model.n_actions):
+        if not is_integer(action, 0, model.n_actions - 1):
             yield f"its action {action!r} is not one of 0 to {model.n_actions - 1}"
             return
     mean, error = _simulated(found, model, rng, steps)

@@ -78,7 +78,7 @@ class OASUCRL(Learner):
         self.counted_from = 0  # the first t whose pair counts
 
     def _learn(self, after: int) -> None:
-        if self.time >= self.counted_from and self.reading != self.lost and after != self.lost:
+        if self.time >= self.counted_from and self.lost not in (self.reading, after):
             self.moments.add(self.action, self.reading, after, self.probability)
 
     def _begin_phase(self) -> None:

@@ -75,7 +75,8 @@ class StartBracket:
         for a in range(dynamics.n_actions):
             self._try(np.array([a]), np.zeros((1, dynamics.n_observations), np.int64))
         own = self.controller
-        self.blind = 1.0 if own is None else min(1.0, own.bound)  # of the best constant action
+        # The bound of the best constant action; mypy does not see that _try has set self.controller.
+        self.blind = 1.0 if own is None else min(1.0, own.bound)  # type: ignore[redundant-expr]
         if known is not None and known.search.best is not None:
             self._try(known.search.best.actions, known.search.best.successors)
 

@@ -1,0 +1,14 @@
+"""Whole numbers that come from outside, where Python's types promise nothing."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+
+def is_integer(value: object, least: int, most: int | None = None) -> bool:
+    """Whether a value is a whole number, Python's or NumPy's, from `least` to `most`.
+
+    >>> is_integer(3, least=0, most=3), is_integer(4, least=0, most=3), is_integer(3.0, least=0)
+    (True, False, False)
+    """
+    return isinstance(value, Integral) and least <= int(value) and (most is None or int(value) <= most)

@@ -1,0 +1,66 @@
+"""What is written down twice says the same, and a wheel holds what it should."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import psrl_pomdp
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+in_repository = pytest.mark.skipif(
+    not (ROOT / ".github").is_dir(), reason="the source distribution does not hold these files"
+)
+
+
+def test_the_citation_has_the_version_of_the_package() -> None:
+    found = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text("utf-8"), flags=re.MULTILINE)
+    assert found is not None
+    assert found[1] == psrl_pomdp.__version__
+
+
+@in_repository
+def test_the_public_tests_run_on_every_python_that_is_promised() -> None:
+    promised = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8")
+    tested = re.search(r"^ +python: \[(.*)\]$", workflow, flags=re.MULTILINE)
+    assert tested is not None
+    assert tested[1] == ", ".join(f'"{version}"' for version in promised)
+    assert PROJECT["requires-python"] == f">={promised[0]}"
+
+
+@in_repository
+def test_hooks_have_the_versions_that_the_tests_pass_with() -> None:
+    pinned = (ROOT / "constraints.txt").read_text("utf-8")
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
+    for name, repository in (("ruff", "ruff-pre-commit"), ("mypy", "mirrors-mypy")):
+        version = re.search(rf"^{name}==(.*)$", pinned, flags=re.MULTILINE)
+        hook = re.search(rf"/{repository}\n +rev: v(.*)$", hooks, flags=re.MULTILINE)
+        assert version is not None
+        assert hook is not None
+        assert version[1] == hook[1]
+
+
+def test_a_wheel_holds_the_package_and_its_types_and_no_tests(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    words = ["-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    written = {
+        f"psrl_pomdp/{path.relative_to(ROOT / 'src' / 'psrl_pomdp').as_posix()}"
+        for path in (ROOT / "src").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert "psrl_pomdp/py.typed" in names
+    assert {name for name in names if ".dist-info/" not in name} == written
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
