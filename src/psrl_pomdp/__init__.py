@@ -37,7 +37,15 @@ if TYPE_CHECKING:
         StartDependentError,
         UnknownNameError,
     )
-    from .inference import DirichletPosterior, DirichletPrior, FinitePosterior, FinitePrior
+    from .inference import (
+        DirichletPosterior,
+        DirichletPrior,
+        EnsemblePosterior,
+        FinitePosterior,
+        FinitePrior,
+        MixturePrior,
+        ParametricPrior,
+    )
     from .io import load, save
     from .models.model import POMDP, Setting, Units
     from .models.structure import Structure, analyse
@@ -56,15 +64,18 @@ __all__ = [
     "DirichletPrior",
     "DoublingSchedule",
     "Effort",
+    "EnsemblePosterior",
     "Finding",
     "FinitePosterior",
     "FinitePrior",
     "FixedSchedule",
     "ImpossibleObservation",
     "InvalidModelError",
+    "MixturePrior",
     "OutOfOrderError",
     "PSRLAgent",
     "PSRLError",
+    "ParametricPrior",
     "ParseError",
     "Plan",
     "Problem",
@@ -133,7 +144,15 @@ _ROOMS = {
     "io": ("load", "save"),
     "models.model": ("POMDP", "Setting", "Units"),
     "planning": ("CertificateError", "Plan", "plan", "plan_many", "verify"),
-    "inference": ("DirichletPosterior", "DirichletPrior", "FinitePosterior", "FinitePrior"),
+    "inference": (
+        "DirichletPosterior",
+        "DirichletPrior",
+        "EnsemblePosterior",
+        "FinitePosterior",
+        "FinitePrior",
+        "MixturePrior",
+        "ParametricPrior",
+    ),
     "problems": ("Problem", "problem"),
     "analysis": (
         "RegretCurve",

@@ -21,8 +21,10 @@ from ._utils.arrays import Array
 
 if TYPE_CHECKING:
     from .agents.compiled_steps import World
+    from .agents.episode_records import EpisodeRecord
     from .inference.filter_bank import Filters
-    from .inference.sampled_filter import Possible
+    from .inference.kernel_groups import KernelGroup
+    from .inference.sampled_filter import Possible, RefreshRule, Used
     from .models.model import POMDP, Setting
 
 Observation: TypeAlias = int | str | None  # by number or by name; None was lost
@@ -58,9 +60,7 @@ class ModelSample(NamedTuple):
 
     kernel: Array  # [A, S, S']
     belief: Array  # [S]
-    kernel_index: int | None = (
-        None  # the number of the kernel where there are finitely many: its plans can be kept
-    )
+    kernel_index: int | None = None  # its number where there are finitely many: plans for it can be kept
 
 
 class Prior(Protocol):
@@ -123,6 +123,33 @@ class SamplesModels(Protocol):
 
 
 @runtime_checkable
+class InitialByKernel(Protocol):
+    """A prior under which the initial distribution depends on the kernel."""
+
+    def initial_of(self, kernel: Array) -> Array:
+        """Return h(·; kernel), shape [S]."""
+
+
+@runtime_checkable
+class HasSupport(Protocol):
+    """A prior that says which transitions are possible; any other may allow them all."""
+
+    @property
+    def support(self) -> npt.NDArray[np.bool_]: ...  # [A, S, S']
+
+
+@runtime_checkable
+class GroupsKernels(Protocol):
+    """A prior that can be a component of a `MixturePrior`: it draws the kernels of a part of an ensemble."""
+
+    def kernel_group(self, rng: np.random.Generator) -> KernelGroup:
+        """Draw the kernels, with what moves them."""
+
+    def restored_group(self, state: State, size: int, time: int) -> KernelGroup:
+        """Return the `size` kernels of a group whose `state()` was saved at `time`."""
+
+
+@runtime_checkable
 class SamplesWithBelief(Protocol):
     """A posterior that returns the drawn kernel together with its belief, without filtering again."""
 
@@ -147,6 +174,14 @@ class Summarizable(Protocol):
 
 
 @runtime_checkable
+class GivesProbabilities(Protocol):
+    """A posterior under which single kernels have positive probability."""
+
+    def probability(self, kernel: Array) -> float | None:
+        """Return P(θ = kernel | data), or None where the prior rules the kernel out."""
+
+
+@runtime_checkable
 class WeightedKernels(Protocol):
     """A posterior that is, or is approximated by, finitely many weighted kernels."""
 
@@ -162,8 +197,8 @@ class WeightedKernels(Protocol):
 class Compilable(Protocol):
     """A posterior that a bank of compiled filters computes between refreshes: the fast path."""
 
-    def filter_bank(self) -> tuple[Filters, Possible, float]:
-        """Return the filters, the states that are possible, and the effective size below which to refresh."""
+    def filter_bank(self) -> tuple[Filters, Possible, RefreshRule]:
+        """Return the filters, the states that are possible, and when the posterior needs a refresh."""
 
     def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
         """Record steps that a compiled loop has taken with the filters; refresh where it stopped for that."""
@@ -189,7 +224,7 @@ class Reversible(Protocol):
 
 
 @runtime_checkable
-class ResumablePrior(Protocol):
+class ResumablePrior(Prior, Protocol):
     """A prior whose posteriors can be saved: `posterior.state()` goes into a file, `restore` reads it."""
 
     @property
@@ -246,6 +281,14 @@ class SavableAgent(Protocol):
 
 
 @runtime_checkable
+class RestoresAgents(Protocol):
+    """An agent that holds code, such as a prior of the user's, with which a saved one can be restored."""
+
+    def restored(self, data: bytes) -> Agent:
+        """Return the saved agent; its prior, schedule and planner are this one's where they are code."""
+
+
+@runtime_checkable
 class EpisodicAgent(Protocol):
     """An agent with episodes and visit counts, which `Simulation` records."""
 
@@ -256,7 +299,22 @@ class EpisodicAgent(Protocol):
     @property
     def episode_number(self) -> int: ...
     @property
+    def steps_taken(self) -> int:
+        """The number of actions that were taken so far."""
+
+    @property
     def pseudo_counts(self) -> npt.NDArray[np.int64]: ...
+    @property
+    def expected_counts(self) -> Array: ...
+    @property
+    def sampled_filter(self) -> Used:
+        """The kernel θ_k for which the agent plays, and its belief."""
+
+    def episode_records(self) -> tuple[EpisodeRecord, ...]:
+        """Return a record of every episode, the present one last."""
+
+    def closeness(self, kernel: Array) -> float:
+        """Return P(θ = kernel | data) where kernels have probabilities, else E‖θ − kernel‖₁, else NaN."""
 
 
 @runtime_checkable

@@ -342,9 +342,10 @@ def test_saved_in_the_middle_of_an_episode_is_as_if_never_stopped(
     whole = simulate(world, PSRLAgent(prior, schedule, seed=4, effort=COARSE), 300, seed=5)
     run = Simulation(world, PSRLAgent(prior, schedule, seed=4, effort=COARSE), 5)
     run.until(131)
-    assert run.learner is not None
-    run.learner.save(tmp_path / "agent.npz")
-    run.agent = run.learner = PSRLAgent.load(tmp_path / "agent.npz", schedule=schedule)
+    assert isinstance(run.agent, PSRLAgent)
+    run.agent.save(tmp_path / "agent.npz")
+    loaded: Any = PSRLAgent.load(tmp_path / "agent.npz", schedule=schedule)
+    run.agent = run.learner = loaded
     halves = run.until(300)
     assert (halves.actions == whole.actions).all()
     assert halves.episodes == whole.episodes

@@ -67,7 +67,7 @@ def test_agents_from_one_file_draw_by_their_seeds(kind: type[PSRLAgent], tmp_pat
         agent = kind.load(tmp_path / "agent.npz", seed=seed)
         assert type(agent) is kind
         before = agent.rng.bytes(8)
-        agent.posterior.refresh()  # type: ignore[union-attr]
+        agent.posterior.refresh()
         return before, agent.posterior.kernels.tobytes(), agent
 
     def same(one: tuple[bytes, bytes, PSRLAgent], other: tuple[bytes, bytes, PSRLAgent]) -> list[bool]:
@@ -81,6 +81,6 @@ def test_agents_from_one_file_draw_by_their_seeds(kind: type[PSRLAgent], tmp_pat
     first = kind(template.prior, seed=1, effort=COARSE)
     assert lives(1)[0] != first.rng.bytes(8)  # nor what an agent made with this seed has drawn
     agent = lives(1)[2]
-    assert agent.posterior._rng is agent.posterior_rng  # type: ignore[union-attr]
+    assert agent.posterior._rng is agent.posterior_rng
     assert agent.time == 3
     assert agent.act(1) in (0, 1)

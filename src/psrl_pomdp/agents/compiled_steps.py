@@ -14,7 +14,7 @@ import numpy as np
 from .._numba.jit import bare, kept
 from .._utils.arrays import Array, Codes, Index
 from ..inference.filter_bank import Filters, drawn, update
-from ..inference.sampled_filter import Possible, Used, follow, reach, refresh_due
+from ..inference.sampled_filter import Possible, RefreshRule, Used, follow, reach, refresh_due
 from ..planning.upper.nodes import best_vector
 
 # Why `play` came back.
@@ -224,7 +224,7 @@ def play(
     uniforms: Array,
     filters: Filters,
     possible: Possible,
-    least_size: float,
+    rule: RefreshRule,
     used: Used,
     policy: Policy,
     episode: Episode,
@@ -237,25 +237,23 @@ def play(
 
     `uniforms[n, 2]` is the world's chance. `flags` holds the last action, whether the present reading was
     taken in already, and how many readings were; `actions` and `readings` are written from `begin` on.
-    `least_size` is 0 for a posterior that needs no refresh. Returns how many actions were taken and why no
-    more.
+    `rule` says when the posterior needs a refresh. Returns how many actions were taken and why no more.
     """
     done = 0
     while done < len(uniforms):
         if not flags[1]:
             action, reading = flags[0], world.present[1]
-            if least_size > 0.0 and not reach(possible, filters.likelihood[action, reading], action):
+            if len(possible.now) > 0 and not reach(possible, filters.likelihood[action, reading], action):
                 return done, IMPOSSIBLE
             if not update(filters, action, reading):
                 return done, TOO_UNLIKELY
             flags[1] = 1
             flags[2] += 1
             take_in(policy, used, episode, filters.expected, filters.likelihood, action, reading)
-            if least_size > 0.0:
-                for s in range(len(possible.now)):
-                    possible.now[s] = possible.then[s]
-                if refresh_due(filters, least_size):
-                    return done, REFRESH
+            for s in range(len(possible.now)):
+                possible.now[s] = possible.then[s]
+            if len(rule.least) > 0 and refresh_due(filters, rule):
+                return done, REFRESH
             if episode.clock[3] != GOES_ON:
                 return done, EPISODE_OVER
         action = choose(policy, used)

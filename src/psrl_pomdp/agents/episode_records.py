@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array
-from ..testing.checks import PlanLike
+from ..protocols import Solution
 
 REASONS = ("goes on", "schedule", "pseudo-counts", "schedule and pseudo-counts", "kernel ruled out")
 
@@ -48,7 +48,7 @@ class Info:
     kernel: Array  # [A, S, S']: θ_k
     kernel_number: int | None  # in a finite set
     belief: Array  # [S]: h_t(·; θ_k)
-    plan: PlanLike  # its .lower and .upper hold J(θ_k)
+    plan: Solution  # its .lower and .upper hold J(θ_k)
     tolerance: float  # ε_k
     pseudo_counts: npt.NDArray[np.int64]  # [A, S]: m̃_t
     expected_counts: Array  # [A, S]: ñ_t

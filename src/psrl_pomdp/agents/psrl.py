@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,23 +32,36 @@ from .._serialization.reading import read_bytes
 from .._utils.arrays import Array, Index
 from .._utils.atomic_calls import AtomicCalls
 from ..errors import CoarsePlanWarning, InvalidModelError, OutOfOrderError
-from ..inference import DirichletPrior, FinitePrior
-from ..inference.encoding import action_numbers, reading_number, reading_numbers
-from ..inference.filter_bank import likelihoods
-from ..inference.sampled_filter import Used
+from ..inference.encoding import (
+    action_numbers,
+    check_protocol,
+    reading_number,
+    reading_numbers,
+    sample_model,
+    update_many,
+)
+from ..inference.filter_bank import Filters, likelihoods
+from ..inference.sampled_filter import Possible, RefreshRule, Used
 from ..models.model import POMDP, Setting
 from ..models.structure import reachable_states
 from ..planning import Plan, plan
 from ..planning.accuracy import COARSE, Accuracy
 from ..planning.solve import compile_if_long
-from ..testing.checks import PlanLike, Planner
+from ..protocols import (
+    Compilable,
+    FiniteSupport,
+    GivesProbabilities,
+    ModelSample,
+    Planner,
+    Prior,
+    Reversible,
+    Solution,
+    Summarizable,
+)
 from . import compiled_steps as steps
 from .episode_records import REASONS, EpisodeRecord, Info
 from .planning_budget import FINITE_RTOL, GENERAL_RTOL, Effort, Tolerance, one_over, one_over_root
 from .schedules import DoublingSchedule, Schedule, TSDESchedule
-
-if TYPE_CHECKING:
-    from ..inference import DirichletPosterior, FinitePosterior
 
 __all__ = ["REASONS", "Effort", "EpisodeRecord", "Info", "PSRLAgent", "Tolerance"]
 
@@ -63,6 +77,25 @@ _COUNTS = {"time": steps.TIME, "expected": steps.EXPECTED, "none": steps.NONE}
 class PSRLAgent(AtomicCalls):
     """Learns to control a system one reading at a time.
 
+    Parameters
+    ----------
+    prior
+        What is believed of the transition kernel: a `FinitePrior`, a `DirichletPrior`, a `MixturePrior`, a
+        subclass of `ParametricPrior`, or any object that follows the protocol `psrl_pomdp.protocols.Prior`.
+    schedule
+        When episodes end; by default `DoublingSchedule` for finitely many kernels, else `TSDESchedule`.
+    seed
+        Of all random numbers that the agent draws.
+    effort
+        How well to plan, and at what cost.
+    planner
+        What makes the plans.
+
+    Raises
+    ------
+    InvalidModelError
+        If an argument is none of these.
+
     >>> from psrl_pomdp import problem
     >>> family = problem("separated").family
     >>> agent = PSRLAgent(family, seed=1)
@@ -73,22 +106,19 @@ class PSRLAgent(AtomicCalls):
 
     def __init__(
         self,
-        prior: FinitePrior | DirichletPrior,
+        prior: Prior,
         schedule: Schedule | None = None,
         seed: int | Sequence[int] = 0,
         *,
         effort: Effort | None = None,
         planner: Planner = plan,
     ) -> None:
-        if not isinstance(prior, FinitePrior | DirichletPrior):
-            raise InvalidModelError(
-                f"prior is a {type(prior).__name__}, not a FinitePrior or a DirichletPrior"
-            )
+        check_protocol(prior)
         for name, given, kind in (("schedule", schedule, Schedule), ("effort", effort, Effort)):
             if given is not None and not isinstance(given, kind):
                 raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
         super().__init__()
-        finite = isinstance(prior, FinitePrior)
+        finite = isinstance(prior, FiniteSupport)
         self.prior = prior
         self.schedule = schedule or (DoublingSchedule() if finite else TSDESchedule())
         self.effort = effort or Effort()
@@ -96,10 +126,10 @@ class PSRLAgent(AtomicCalls):
         if planner is plan and self.effort.time_limit is not None:
             compile_if_long(prior.setting, wait=True)  # here, and not inside of `act`
         self.rng, self.posterior_rng = streams(seed, _FROM_THE_START)
-        self.posterior: FinitePosterior | DirichletPosterior = prior.posterior(self.posterior_rng)
+        self.posterior: Any = prior.posterior(self.posterior_rng)
         self.episodes: list[EpisodeRecord] = []  # those that have ended
-        self.plans: dict[int, PlanLike] = {}  # of a finite set, by kernel
-        self.last_plan: PlanLike | None = None
+        self.plans: dict[int, Solution] = {}  # of a finite set, by kernel
+        self.last_plan: Solution | None = None
         self.action: int | None = None  # a_t
         self._taken_in = 0  # whether the reading after it was taken in already: between calls of `play`
         shape = (prior.setting.n_actions, prior.setting.n_states)
@@ -135,6 +165,23 @@ class PSRLAgent(AtomicCalls):
         """k."""
         self._settle()
         return self._present.number
+
+    @property
+    def steps_taken(self) -> int:
+        """How many actions were taken so far."""
+        return self.time - self._taken_in
+
+    @property
+    def expected_counts(self) -> Array:
+        """[A, S]: ñ_t."""
+        self._settle()
+        counts: Array = self.posterior.expected_counts
+        return counts
+
+    @property
+    def sampled_filter(self) -> Used:
+        """The kernel θ_k for which it plays, and the belief h_t(·; θ_k)."""
+        return self._used
 
     @property
     def pseudo_counts(self) -> Index:
@@ -209,11 +256,9 @@ class PSRLAgent(AtomicCalls):
         self._episode.pseudo_start[:] = self._episode.pseudo
         self._play_kernel(*self.choose_kernel())
 
-    def choose_kernel(self) -> tuple[Array, Array, int | None]:
+    def choose_kernel(self) -> ModelSample:
         """θ_k ~ f_{t_k} with h_{t_k}(·; θ_k), and its number in a finite set."""
-        index = self.posterior.sample_index(self.rng)
-        finite = isinstance(self.prior, FinitePrior)
-        return self.posterior.kernels[index], self.posterior.beliefs[index], index if finite else None
+        return sample_model(self.posterior, self.rng)
 
     def choose_action(self) -> int:
         """a_t = π_k(h_t(·; θ_k))."""
@@ -230,8 +275,9 @@ class PSRLAgent(AtomicCalls):
 
     @property
     def can_compile(self) -> bool:
-        """Whether `play` can drive it: once it has started, and while the policy is one of our plans."""
-        return self.action is not None and self._present.compiled
+        """Whether `play` can drive it: once it has started, while the policy is one of our plans, and where
+        the posterior has a bank of compiled filters."""
+        return self.action is not None and self._present.compiled and isinstance(self.posterior, Compilable)
 
     def play(self, world: steps.World, uniforms: Array, actions: Codes, readings: Codes, begin: int) -> int:
         """What `act` does in a simulated world, in one compiled loop.
@@ -244,15 +290,16 @@ class PSRLAgent(AtomicCalls):
 
     def _play(self, world: steps.World, uniforms: Array, actions: Codes, readings: Codes, begin: int) -> int:
         assert self.action is not None
+        bank: tuple[Filters, Possible, RefreshRule] = self.posterior.filter_bank()
         flags = np.array([self.action, self._taken_in, 0])
         done, why = steps.play(
-            world, uniforms, *self.posterior.engine, self._used, self._policy, self._episode,
+            world, uniforms, *bank, self._used, self._policy, self._episode,
             flags, actions, readings, begin,
         )  # fmt: skip
         first = begin - 1 + self._taken_in
         taken = slice(first, first + int(flags[2]))
         self.action, self._taken_in = int(flags[0]), int(flags[1])
-        self.posterior.absorb(actions[taken], readings[taken], refresh=why == steps.REFRESH)
+        self.posterior.commit(actions[taken], readings[taken], refresh=why == steps.REFRESH)
         if why in (steps.IMPOSSIBLE, steps.TOO_UNLIKELY):
             self.posterior.update(self.action, int(world.present[1]))  # raises, and says why
         self.end_episode_if_over()
@@ -267,7 +314,7 @@ class PSRLAgent(AtomicCalls):
             [array.copy() for array in self._changed],
             len(self.episodes),
             [rng.bit_generator.state for rng in (self.rng, self.posterior_rng)],
-            self.posterior.snapshot(),
+            self._posterior_snapshot(),
         )
 
     def _restore(self, snapshot: Any) -> None:
@@ -278,7 +325,17 @@ class PSRLAgent(AtomicCalls):
         del self.episodes[n_episodes:]
         for rng, state in zip((self.rng, self.posterior_rng), streams, strict=True):
             rng.bit_generator.state = state
-        self.posterior.go_back(learned)
+        if isinstance(self.posterior, Reversible):
+            self.posterior.go_back(learned)
+        else:
+            self.posterior = learned
+
+    def _posterior_snapshot(self) -> Any:
+        """What takes the posterior back: its own snapshot, or a copy that shares prior and random numbers."""
+        if isinstance(self.posterior, Reversible):
+            return self.posterior.snapshot()
+        shared = (self.prior, self.setting, self.posterior_rng)
+        return deepcopy(self.posterior, {id(part): part for part in shared})
 
     @property
     def _changed(self) -> tuple[npt.NDArray[Any], ...]:
@@ -290,9 +347,11 @@ class PSRLAgent(AtomicCalls):
     def _play_kernel(self, kernel: Array, belief: Array, index: int | None) -> None:
         """Plan for θ_k, and take up its belief and its policy."""
         present = self._present
+        if index is None and isinstance(self.prior, FiniteSupport):
+            index = _index_of(kernel, self.prior)
         present.kernel, present.index = kernel, index
         self._used = _used(kernel, belief)
-        rule = one_over if isinstance(self.prior, FinitePrior) else one_over_root
+        rule = one_over if isinstance(self.prior, FiniteSupport) else one_over_root
         present.tolerance = self.effort.at(present.start, rule)
         present.plan, present.work = self.plan_for(kernel, index, present.tolerance)
         self._policy = present.policy(belief, self.setting, self._likelihood)
@@ -302,9 +361,9 @@ class PSRLAgent(AtomicCalls):
         now = self._present
         now.plan, now.work = self.plan_for(now.kernel, now.index, now.tolerance)
 
-    def plan_for(self, kernel: Array, index: int | None, tolerance: float) -> tuple[PlanLike, float]:
+    def plan_for(self, kernel: Array, index: int | None, tolerance: float) -> tuple[Solution, float]:
         """π*(·; θ_k) to within `tolerance`, and the work. Plans for a finite set are kept and refined."""
-        if index is not None and isinstance(self.prior, FinitePrior):
+        if index is not None and isinstance(self.prior, FiniteSupport):
             earlier, model, rtol = self.plans.get(index), self.prior.model(index), FINITE_RTOL
             if earlier is not None and self._is_accurate(earlier, tolerance, rtol):
                 return earlier, 0.0
@@ -325,7 +384,7 @@ class PSRLAgent(AtomicCalls):
         self.last_plan = found
         return found, work
 
-    def _is_accurate(self, found: PlanLike, tolerance: float, rtol: float) -> bool:
+    def _is_accurate(self, found: Solution, tolerance: float, rtol: float) -> bool:
         """Whether a plan that was made earlier is accurate enough for now."""
         lower, upper = scaled_bounds(found, self.setting)
         blind = found.blind_cost if isinstance(found, Plan) else 1.0
@@ -368,9 +427,26 @@ class PSRLAgent(AtomicCalls):
         lost = seen == self.setting.n_observations
         fresh = self.prior.posterior(self.posterior_rng)
         fresh.start(None if lost[0] else int(seen[0]))
-        fresh.update_many(taken[:-1], np.where(lost, -1, seen)[1:])
+        update_many(fresh, taken[:-1], np.where(lost, -1, seen)[1:])
         self.posterior, self.action = fresh, int(taken[-1])
-        self._episode.clock[:2] = fresh.time  # what was before the first episode is over
+        self._episode.clock[:2] = len(taken)  # what was before the first episode is over
+
+    def closeness(self, kernel: Array) -> float:
+        """Return how much of the posterior is at, or how near it is to, a kernel.
+
+        P(θ = `kernel` | data) where the prior gives the kernel a probability; else E‖θ − `kernel`‖₁, the mean
+        of all rows; NaN where the posterior says neither.
+        """
+        posterior = self.posterior
+        if isinstance(posterior, GivesProbabilities):
+            found = posterior.probability(kernel)
+            if found is not None:
+                return found
+        return posterior.distance(kernel) if isinstance(posterior, Summarizable) else np.nan
+
+    def episode_records(self) -> tuple[EpisodeRecord, ...]:
+        """The records of all episodes, that of the present one last."""
+        return (*self.episodes, self.present_record)
 
     @property
     def present_record(self) -> EpisodeRecord:
@@ -412,7 +488,9 @@ class PSRLAgent(AtomicCalls):
             tolerance=now.tolerance,
             pseudo_counts=self._episode.pseudo.copy(),
             expected_counts=self.posterior.expected_counts,
-            effective_size=self.posterior.effective_size,
+            effective_size=(
+                self.posterior.effective_size if isinstance(self.posterior, Summarizable) else np.nan
+            ),
             action=self.action,
             costs=np.asarray(self.setting.units.from_scaled(self.setting.cost @ belief)),
             advantages=self._advantages(),
@@ -450,27 +528,36 @@ class PSRLAgent(AtomicCalls):
         planner: Planner = plan,
         tolerance: Tolerance | None = None,
         seed: int | Sequence[int] | None = None,
+        prior: Prior | None = None,
     ) -> PSRLAgent:
         """An agent that goes on exactly as the saved one would have.
 
-        A schedule, a planner or a tolerance of your own is code, which is not in the file: pass it again.
+        A prior, a schedule, a planner or a tolerance of your own is code, which is not in the file: pass it
+        again. The file names the class of such a prior, and holds the fingerprint of its parameters.
 
         With a `seed` all further random numbers come from it, so that several agents made from one file draw
         independently of each other. What the saved agent had drawn already, such as the kernel of the present
         episode, they have in common.
         """
-        from .serialization import from_bytes
+        from .serialization import OwnCode, from_bytes
 
         place = Path(path)
         fresh = None if seed is None else streams(seed, _FROM_A_FILE)
-        return from_bytes(cls, read_bytes(place), place.name, schedule, planner, tolerance, fresh)
+        own = OwnCode(prior, schedule, planner, tolerance)
+        return from_bytes(cls, read_bytes(place), place.name, own, fresh)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PSRLAgent:
         """What `load` reads, for an agent without code of your own."""
-        from .serialization import from_bytes
+        from .serialization import OwnCode, from_bytes
 
-        return from_bytes(cls, data, "agent", None, plan, None)
+        return from_bytes(cls, data, "agent", OwnCode())
+
+    def restored(self, data: bytes) -> PSRLAgent:
+        """What `to_bytes` wrote, as an agent of this class; code that files do not hold is this agent's."""
+        from .serialization import OwnCode, from_bytes
+
+        return from_bytes(type(self), data, "agent", OwnCode.of(self))
 
     def __repr__(self) -> str:
         return (
@@ -487,7 +574,13 @@ def streams(seed: int | Sequence[int], key: int) -> tuple[np.random.Generator, n
     return np.random.default_rng(for_samples), np.random.default_rng(for_posterior)
 
 
-def scaled_bounds(found: PlanLike, setting: Setting) -> tuple[float, float]:
+def _index_of(kernel: Array, prior: FiniteSupport) -> int | None:
+    """The number of a kernel in a finite set that lists it once."""
+    same = np.flatnonzero((prior.kernels == kernel).all(axis=(1, 2, 3)))
+    return int(same[0]) if len(same) == 1 else None
+
+
+def scaled_bounds(found: Solution, setting: Setting) -> tuple[float, float]:
     """The plan's interval as scaled costs."""
     if isinstance(found, Plan):
         return found.lower_cost, found.upper_cost

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from .._utils.integers import is_integer
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from ..integers import is_integer
 
 Sched = Callable[[int, int], int]  # (t_k, T_{k−1}) -> the last t of the episode
 _LONGEST = 1 << 53  # steps of an episode: as many as floating point can count

@@ -10,18 +10,18 @@ else before an agent is made of it.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from .._serialization.archives import Arrays, Room, as_saved_agent, pack
+from .._serialization.archives import Room, as_saved_agent, pack
 from .._serialization.contents import VERSION, Contents, opened
 from .._serialization.random_streams import StreamWords, stream_in, stream_out
 from ..errors import InvalidModelError
-from ..inference import DirichletPrior, FinitePrior
+from ..inference.dirichlet_prior import ties_of as ties_of
+from ..inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
 from ..models.model import Kind, Setting, Units
 from ..planning import Plan, plan
 from ..planning.plan_files import plan_from_bytes
@@ -29,7 +29,7 @@ from . import serialization_checks as checks
 from .schedules import Schedule, schedule_named
 
 if TYPE_CHECKING:
-    from ..testing.checks import Planner
+    from ..protocols import Planner, Prior
     from .planning_budget import Tolerance
     from .psrl import PSRLAgent
 
@@ -70,7 +70,8 @@ class AgentWords(SettingWords, kw_only=True):
     """Everything about an agent that is not an array."""
 
     version: int
-    prior: Literal["FinitePrior", "DirichletPrior"]
+    prior: str  # the name of its class
+    prior_fingerprint: str = ""  # where the prior is code
     schedule: str
     effort: dict[str, Any]
     options: dict[str, Any]
@@ -86,10 +87,31 @@ class AgentWords(SettingWords, kw_only=True):
     n_plans: int
 
 
+@dataclass(frozen=True)
+class OwnCode:
+    """Code of the user's that an agent runs with, and that no file holds."""
+
+    prior: Prior | None = None
+    schedule: Schedule | None = None
+    planner: Planner = plan
+    tolerance: Tolerance | None = None
+
+    @classmethod
+    def of(cls, agent: PSRLAgent) -> OwnCode:
+        """What there is of it in an agent."""
+        return cls(
+            agent.prior if is_code(agent.prior) else None,
+            agent.schedule if type(agent.schedule) is Schedule else None,
+            agent.planner,
+            agent.effort.tolerance,
+        )
+
+
 def to_bytes(agent: PSRLAgent) -> bytes:
     """The agent as the bytes of a file."""
     arrays, words = setting_out(agent.setting)
-    words |= {"version": VERSION, "prior": type(agent.prior).__name__, "schedule": agent.schedule.name}
+    prior_arrays, prior_words = prior_out(agent.prior)
+    words |= {"version": VERSION, **prior_words, "schedule": agent.schedule.name}
     words["effort"] = agent.effort.words()
     words["options"] = agent.options
     words["own_tolerance"] = agent.effort.tolerance is not None
@@ -99,9 +121,7 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     words["action"], words["taken_in"] = agent.action, agent._taken_in
     words["present"] = {name: getattr(agent._present, name) for name in PresentWords.__struct_fields__}
     words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
-    arrays |= prior_out(agent.prior)
-    for name, value in agent.posterior.state().items():
-        arrays[f"posterior.{name}"] = np.asarray(value)
+    arrays |= prior_arrays | posterior_out(agent.posterior)
     arrays |= {"clock": agent._episode.clock, "pseudo": agent._episode.pseudo}
     arrays |= {"pseudo_start": agent._episode.pseudo_start, "node": agent._policy.node}
     arrays |= {
@@ -119,29 +139,27 @@ def from_bytes(
     kind: type[PSRLAgent],
     data: bytes,
     name: str,
-    schedule: Schedule | None,
-    planner: Planner,
-    tolerance: Tolerance | None,
+    own: OwnCode,
     streams: Streams | None = None,
 ) -> PSRLAgent:
     """An agent that goes on as the saved one would have; `name` is for errors.
 
-    `streams` take the place of the saved random streams.
+    `own` is the code that the file does not hold. `streams` take the place of the saved random streams.
 
     Raises `ParseError` or another `InvalidModelError` where the bytes hold no such agent.
     """
     room = Room.for_file(data)
     contents, words = opened(data, name, AgentWords, "a saved agent", room)
     with as_saved_agent(name):
-        if words.own_tolerance and tolerance is None:
+        if words.own_tolerance and own.tolerance is None:
             raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
-        if words.own_schedule and schedule is None:
+        if words.own_schedule and own.schedule is None:
             raise InvalidModelError("this agent was saved with a schedule of your own: pass it again")
-        if words.own_planner and planner is plan:
+        if words.own_planner and own.planner is plan:
             raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
         saved_streams = stream_in(words.streams[0]), stream_in(words.streams[1])
-        agent = _begun(kind, contents, words, schedule, planner, tolerance, streams or saved_streams)
-        checks.check_clock(agent, contents, words, own_schedule=schedule is not None)
+        agent = _begun(kind, contents, words, own, streams or saved_streams)
+        checks.check_clock(agent, contents, words, own_schedule=own.schedule is not None)
         _take_episodes(agent, contents, words)
         _take_plans(agent, contents, words, room)
         return agent
@@ -151,18 +169,16 @@ def _begun(
     kind: type[PSRLAgent],
     contents: Contents,
     words: AgentWords,
-    schedule: Schedule | None,
-    planner: Planner,
-    tolerance: Tolerance | None,
+    own: OwnCode,
     streams: Streams,
 ) -> PSRLAgent:
     """An agent with the saved one's prior and posterior, and with these random streams."""
-    prior = prior_in(contents, words.prior, setting_in(contents, words))
+    prior = prior_in(contents, words.prior, words.prior_fingerprint, setting_in(contents, words), own.prior)
     rng, posterior_rng = streams
-    posterior = prior.restore(posterior_state(contents), posterior_rng)
-    effort = checks.effort_in(contents, words.effort, tolerance)
-    chosen = schedule or schedule_named(words.schedule)
-    agent = kind(prior, chosen, effort=effort, planner=planner, **words.options)
+    posterior = prior.restore(posterior_in(contents), posterior_rng)
+    effort = checks.effort_in(contents, words.effort, own.tolerance)
+    chosen = own.schedule or schedule_named(words.schedule)
+    agent = kind(prior, chosen, effort=effort, planner=own.planner, **words.options)
     agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
     return agent
 
@@ -223,12 +239,6 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
     return {"kept": kept, "last": number(agent.last_plan), "present": number(agent._present.plan)}
 
 
-def posterior_state(contents: Contents) -> Arrays:
-    """What the posterior's `state()` said; the posterior checks it when it takes it up."""
-    names = [name for name in contents if name.startswith("posterior.")]
-    return {name.removeprefix("posterior."): contents.raw(name) for name in names}
-
-
 def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays = {"observation": setting.observation, "cost": setting.cost, "initial": setting.initial}
     if setting.first_observation is not None:
@@ -263,35 +273,3 @@ def setting_in(contents: Contents, words: SettingWords) -> Setting:
     if setting.fingerprint != words.fingerprint:
         raise InvalidModelError("the setting of the saved agent was changed")
     return setting
-
-
-def prior_out(prior: FinitePrior | DirichletPrior) -> dict[str, Any]:
-    if isinstance(prior, FinitePrior):
-        return {"kernels": prior.kernels, "weights": prior.weights, "initials": prior.initial}
-    return {"concentration": prior.concentration, "known": prior.known, "row": prior.row}
-
-
-def prior_in(contents: Contents, kind: str, setting: Setting) -> FinitePrior | DirichletPrior:
-    n_actions, n_states = setting.n_actions, setting.n_states
-    sizes = (n_actions, n_states, n_states)
-    if kind == FinitePrior.__name__:
-        kernels = contents.floats("kernels", (None, *sizes), 0.0)
-        weights = contents.floats("weights", (len(kernels),), 0.0)
-        return FinitePrior(setting, kernels, weights, contents.floats("initials", (len(kernels), n_states)))
-    concentration = contents.floats("concentration", sizes, 0.0)
-    row = contents.whole("row", (n_actions, n_states), 0, n_actions * n_states - 1)
-    known = np.argwhere(contents.flags("known", (n_actions, n_states)))
-    return DirichletPrior(
-        setting,
-        concentration,
-        known={(int(a), int(s)): concentration[a, s] for a, s in known},
-        ties=ties_of(row),
-    )
-
-
-def ties_of(row: npt.NDArray[np.int64]) -> list[list[tuple[int, int]]]:
-    """The groups of pairs (a, s) that share a row, from its number `row[A, S]`."""
-    order = np.argsort(row, axis=None, kind="stable")
-    ends = np.flatnonzero(np.diff(row.reshape(-1)[order])) + 1
-    groups = [np.divmod(group, row.shape[1]) for group in np.split(order, ends) if len(group) > 1]
-    return [list(zip(a.tolist(), s.tolist(), strict=True)) for a, s in groups]

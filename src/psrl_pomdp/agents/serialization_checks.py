@@ -17,10 +17,10 @@ import numpy.typing as npt
 from .._serialization.contents import LARGEST_TIME, Contents
 from .._utils.arrays import Array
 from ..errors import PSRLError
-from ..inference import FinitePrior
 from ..models.model import POMDP, Setting
 from ..planning import Plan
 from ..planning.verification import check_certificate, check_words, dynamics_for
+from ..protocols import FiniteSupport, HasSupport
 from . import compiled_steps as steps
 from .episode_records import REASONS, EpisodeRecord
 from .planning_budget import Effort
@@ -58,8 +58,9 @@ def check_clock(agent: PSRLAgent, contents: Contents, words: AgentWords, own_sch
     """t, the posterior's time, the last action, and the present episode."""
     t, last, which, why = contents.whole("clock", (4,), 0, 1 << 62).tolist()
     now, n_actions = words.present, agent.setting.n_actions
-    if t != agent.posterior.time or t > LARGEST_TIME:
-        raise contents.refuse(f"clock says t = {t}, the posterior {agent.posterior.time}")
+    known = getattr(agent.posterior, "time", t)
+    if t != known or t > LARGEST_TIME:
+        raise contents.refuse(f"clock says t = {t}, the posterior {known}")
     if (words.action is None) != (t == 0) or not 0 <= (words.action or 0) < n_actions:
         raise contents.refuse(f"action is {words.action!r} at t = {t}")
     if which != agent._episode.clock[2] and not (own_schedule and which <= steps.NONE):
@@ -89,7 +90,7 @@ def episodes_in(agent: PSRLAgent, contents: Contents, words: AgentWords) -> list
     except msgspec.ValidationError as error:
         raise contents.refuse(f"episodes: {error}") from None
     found = [_record(row) for row in rows]
-    n_kernels = len(agent.prior) if isinstance(agent.prior, FinitePrior) else 0
+    n_kernels = len(agent.prior) if isinstance(agent.prior, FiniteSupport) else 0
     for number, record in enumerate(found, start=1):
         _check_record(contents, record, number, n_kernels)
     starts = [record.start for record in found] + [words.present.start]
@@ -157,17 +158,14 @@ def kernel_and_belief(agent: PSRLAgent, contents: Contents, words: AgentWords) -
     used = contents.floats("used_kernel", (*kernel.shape, 1), 0.0)
     if not np.array_equal(kernel, used[..., 0]):
         raise contents.refuse("used_kernel is not the kernel of the present episode")
-    if isinstance(prior, FinitePrior):
-        support = (prior.kernels > 0.0).any(axis=0)
+    if isinstance(prior, FiniteSupport):
         if index is not None and not 0 <= index < len(prior):
             raise contents.refuse(f"the present kernel has number {index} of {len(prior)}")
         if index is not None and not np.array_equal(kernel, prior.kernels[index]):
             raise contents.refuse(f"the present kernel is not number {index} of the prior")
-    else:
-        support = prior.concentration > 0.0
-        if index is not None:
-            raise contents.refuse("the present kernel has a number, and the prior has none")
-    if (kernel[~support] > 0.0).any():
+    elif index is not None:
+        raise contents.refuse("the present kernel has a number, and the prior has none")
+    if isinstance(prior, HasSupport) and (kernel[~prior.support] > 0.0).any():
         raise contents.refuse("kernel has a transition that the prior rules out")
     belief = contents.floats("used", (n_states, 1), 0.0, 1.0 + _NEAR)[:, 0]
     if abs(belief.sum() - 1.0) > _NEAR:
@@ -183,24 +181,29 @@ def check_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, plans: 
         raise contents.refuse(f"plans: a number is not below {n_plans}")
     if len(set(listed.kept.values())) < len(listed.kept):
         raise contents.refuse("plans: the same one is kept for several kernels")
-    if not isinstance(prior, FinitePrior) and listed.kept:
+    family = prior if isinstance(prior, FiniteSupport) else None
+    if family is None and listed.kept:
         raise contents.refuse("plans: they are kept by kernel, and the prior has no numbered kernels")
     if words.present.number == 0 and any(i is not None for i in (listed.last, listed.present)):
         raise contents.refuse("plans: there is one before the first episode")
     if words.present.number and listed.present is None and not words.own_planner:
         raise contents.refuse("plans: the present episode has none")
     for key, i in listed.kept.items():
-        if not (key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(prior)):  # type: ignore[arg-type]
-            raise contents.refuse(f"plans: kernel {key!r} of {len(prior)}")  # type: ignore[arg-type]
-        _check_fit(contents, plans[i], prior.model(int(key)), words.own_planner)  # type: ignore[union-attr]
+        assert family is not None
+        if not (key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(family)):
+            raise contents.refuse(f"plans: kernel {key!r} of {len(family)}")
+        _check_fit(contents, plans[i], family.model(int(key)), words.own_planner)
     now = agent._present
     if not now.number:
         return
-    model = prior.model(now.index) if now.index is not None else POMDP(agent.setting, now.kernel)  # type: ignore[union-attr]
+    if family is not None and now.index is not None:
+        model = family.model(now.index)
+    else:
+        model = POMDP(agent.setting, now.kernel)
     if listed.present is not None:
         _check_fit(contents, plans[listed.present], model, words.own_planner)
     if listed.last is not None:
-        _check_last(contents, plans[listed.last], model, isinstance(prior, FinitePrior))
+        _check_last(contents, plans[listed.last], model, family is not None)
 
 
 def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool) -> None:

@@ -22,7 +22,8 @@ from .._utils.arrays import Array, Index
 from ..agents import compiled_steps as steps
 from ..agents.planning_budget import Effort
 from ..agents.psrl import PSRLAgent
-from ..inference import FinitePrior
+from ..errors import InvalidModelError
+from ..protocols import FiniteSupport, WeightedKernels
 from ..simulation.runs import Simulation, log_spaced
 from ..simulation.trace import Trace
 from .bounds import Constant
@@ -104,11 +105,13 @@ def belief_gaps(trace: Trace) -> Array:
 
 def _kernel_gap(agent: PSRLAgent, truth: Array) -> float:
     """max over (s, a) of √max(1, m̃) |θ* − θ̂|₁."""
-    weights, kernels = agent.posterior.weights, agent.posterior.kernels
-    if isinstance(agent.prior, FinitePrior):
-        estimate = kernels[int(weights.argmax())]
+    posterior = agent.posterior
+    if not isinstance(posterior, WeightedKernels):
+        raise InvalidModelError(f"a {type(posterior).__name__} has no kernels and weights: θ̂ is made of them")
+    if isinstance(agent.prior, FiniteSupport):
+        estimate = posterior.kernels[int(posterior.weights.argmax())]
     else:
-        estimate = np.tensordot(weights, kernels, 1)
+        estimate = np.tensordot(posterior.weights, posterior.kernels, 1)
     distance = np.abs(truth - estimate).sum(axis=2)  # [A, S]
     return float((np.sqrt(np.maximum(1, agent.pseudo_counts)) * distance).max())
 

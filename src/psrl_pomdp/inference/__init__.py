@@ -1,4 +1,4 @@
-"""What is believed of the dynamics: a finite set of kernels, or Dirichlet rows, before and after readings.
+"""What is believed of the dynamics, before and after observations: finite sets of kernels, rows, parameters.
 
 The posteriors are compiled code: they are fetched when they are first asked for.
 """
@@ -8,14 +8,29 @@ from typing import TYPE_CHECKING
 
 from .dirichlet_prior import DirichletPrior
 from .finite_prior import FinitePrior
+from .mixture_prior import MixturePrior
+from .parametric_prior import ParametricPrior
 
 if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior
+    from .ensemble_posterior import EnsemblePosterior
     from .finite_posterior import FinitePosterior
 
-__all__ = ["DirichletPosterior", "DirichletPrior", "FinitePosterior", "FinitePrior"]
+__all__ = [
+    "DirichletPosterior",
+    "DirichletPrior",
+    "EnsemblePosterior",
+    "FinitePosterior",
+    "FinitePrior",
+    "MixturePrior",
+    "ParametricPrior",
+]
 
-_HOME = {"DirichletPosterior": "dirichlet_posterior", "FinitePosterior": "finite_posterior"}
+_HOME = {
+    "DirichletPosterior": "dirichlet_posterior",
+    "EnsemblePosterior": "ensemble_posterior",
+    "FinitePosterior": "finite_posterior",
+}
 
 
 def __getattr__(name: str) -> object:

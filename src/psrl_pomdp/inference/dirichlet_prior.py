@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array, distributions, finite, frozen, numbers, shaped
 from ..errors import InvalidModelError
-from ..models.model import Frozen, Setting
+from ..models.model import POMDP, Frozen, Setting
 
 if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior
+    from .kernel_groups import RowGroup
 
 _LEAST, _MOST = 1e-50, 1e15  # beyond, sampling and means lose all their digits
 
@@ -78,6 +79,20 @@ class DirichletPrior(Frozen):
         """E[θ], a kernel `[A, S, S]`."""
         return np.asarray(self.concentration / self.concentration.sum(axis=-1, keepdims=True))
 
+    @property
+    def support(self) -> npt.NDArray[np.bool_]:
+        """[A, S, S']: the transitions that are possible."""
+        return np.asarray(self.concentration > 0.0)
+
+    def replace(self, *, setting: Setting) -> DirichletPrior:
+        """Return the same rows, known and shared ones among them, in another setting."""
+        known = {(int(a), int(s)): self.concentration[a, s] for a, s in np.argwhere(self.known)}
+        return DirichletPrior(setting, self.concentration, known, ties_of(self.row))
+
+    def sample_model(self, rng: np.random.Generator) -> POMDP:
+        """Draw θ ~ f, as a POMDP."""
+        return POMDP(self.setting, self.sample(rng))
+
     def sample(self, rng: np.random.Generator) -> Array:
         """θ ~ f, a kernel `[A, S, S]`."""
         drawn = np.exp(log_dirichlet(rng, self.concentration))
@@ -98,6 +113,20 @@ class DirichletPrior(Frozen):
 
         return DirichletPosterior.resumed(self, state, rng)
 
+    def kernel_group(self, rng: np.random.Generator) -> RowGroup:
+        """Draw kernels as a part of a mixture."""
+        from .filter_bank import likelihoods  # compiled code, as above
+        from .kernel_groups import RowGroup
+
+        return RowGroup.drawn(self, rng, likelihoods(self.setting))
+
+    def restored_group(self, state: Mapping[str, object], size: int, time: int) -> RowGroup:
+        """Return kernels as a part of a mixture that was saved."""
+        from .filter_bank import likelihoods
+        from .kernel_groups import RowGroup
+
+        return RowGroup.restored(self, state, likelihoods(self.setting), size, time)
+
     def __repr__(self) -> str:
         return f"DirichletPrior({self.setting!r})"
 
@@ -114,6 +143,14 @@ def log_dirichlet(rng: np.random.Generator, concentration: Array, axis: int = -1
     log_gamma = np.where(possible, np.log(rng.standard_gamma(alpha + 1.0)) + boost, -np.inf)
     log_gamma -= log_gamma.max(axis=axis, keepdims=True)
     return np.asarray(log_gamma - np.log(np.exp(log_gamma).sum(axis=axis, keepdims=True)))
+
+
+def ties_of(row: npt.NDArray[np.int64]) -> list[list[Pair]]:
+    """The groups of pairs (a, s) that share a row, from its number `row[A, S]`."""
+    order = np.argsort(row, axis=None, kind="stable")
+    ends = np.flatnonzero(np.diff(row.reshape(-1)[order])) + 1
+    groups = [np.divmod(group, row.shape[1]) for group in np.split(order, ends) if len(group) > 1]
+    return [list(zip(a.tolist(), s.tolist(), strict=True)) for a, s in groups]
 
 
 def _locked(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:

@@ -1,49 +1,71 @@
-"""What every posterior does, and the checks at its door."""
+"""What can be asked of any prior and posterior, and the checks at their door."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array, Index
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError, UnknownNameError, did_you_mean
-from ..models.model import Setting
+from ..models.model import POMDP, Setting
+from ..protocols import (
+    BatchUpdates,
+    InitialByKernel,
+    ModelSample,
+    Posterior,
+    Prior,
+    SamplesModels,
+    SamplesWithBelief,
+)
 
 _MOST_LISTED = 20  # names that an error lists
 Many = npt.ArrayLike | Sequence[Any]  # readings or actions, by number or by name
 State = dict[str, "npt.NDArray[Any] | int | float | str"]
 
 
-class Posterior(Protocol):
-    """f_t(θ) and h_t(·; θ), from the first reading on: what Algorithm 1 asks of a posterior.
-
-    `start` takes o_1, or None where nothing was read; `update` takes a_t and o_{t+1}, or None for a
-    reading that was lost: the filters then predict, and nothing is learned. Readings and actions are numbers,
-    or names where the setting has names. A reading that is impossible under everything held possible raises
-    `ImpossibleObservation` and changes nothing.
-    """
-
-    @property
-    def setting(self) -> Setting: ...
-    @property
-    def expected_counts(self) -> Array: ...  # [A, S]: ñ_t
-    def start(self, first_observation: int | str | None) -> None: ...
-    def update(self, action: int | str, observation: int | str | None) -> None: ...
-    def sample(self, rng: np.random.Generator) -> Array: ...  # [A, S, S'] ~ f_t
-    def belief(self, kernel: Array) -> Array: ...  # [S]: h_t(·; kernel)
+def check_protocol(prior: object) -> None:
+    """Raise `InvalidModelError` where an object lacks what the protocol `Prior` asks for."""
+    for name in ("sample", "posterior"):
+        if not callable(getattr(prior, name, None)):
+            raise InvalidModelError(f"prior is a {type(prior).__name__}: it has no method {name}(rng)")
+    setting = getattr(prior, "setting", None)
+    if not isinstance(setting, Setting):
+        raise InvalidModelError(
+            f"prior is a {type(prior).__name__}: its setting is a {type(setting).__name__}, not a Setting"
+        )
 
 
-class Prior(Protocol):
-    """f(θ), and the posterior that starts from it."""
+def sample_model(posterior: Posterior, rng: np.random.Generator) -> ModelSample:
+    """Draw θ ~ f_t, with h_t(·; θ), from any posterior."""
+    if isinstance(posterior, SamplesWithBelief):
+        return posterior.sample_model(rng)
+    drawn = posterior.sample(rng)
+    return ModelSample(drawn, posterior.belief(drawn))
 
-    @property
-    def setting(self) -> Setting: ...
-    def sample(self, rng: np.random.Generator) -> Array: ...
-    def posterior(self, rng: np.random.Generator) -> Posterior: ...
+
+def update_many(posterior: Posterior, actions: Index, readings: Index) -> None:
+    """Condition any posterior on many steps; −1 is a lost observation."""
+    if isinstance(posterior, BatchUpdates):
+        posterior.update_many(actions, readings)
+        return
+    for a, o in zip(actions.tolist(), readings.tolist(), strict=True):
+        posterior.update(a, None if o == -1 else o)
+
+
+def initial_of(prior: Prior, kernel: Array) -> Array:
+    """Return h(·; `kernel`): the setting's initial distribution, or the kernel's own."""
+    return prior.initial_of(kernel) if isinstance(prior, InitialByKernel) else prior.setting.initial
+
+
+def model_of(prior: Prior, rng: np.random.Generator) -> POMDP:
+    """Draw a POMDP with θ ~ f from any prior."""
+    if isinstance(prior, SamplesModels):
+        return prior.sample_model(rng)
+    return POMDP(prior.setting, prior.sample(rng))
 
 
 def action_number(setting: Setting, action: int | str) -> int:

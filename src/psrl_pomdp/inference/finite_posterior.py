@@ -21,11 +21,12 @@ from .._numba import jit as compiled
 from .._utils.arrays import Array
 from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError
 from ..models.model import Setting, kernel
+from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import snapshots
 from .encoding import State, action_number, first_number, impossible, reading_number, same_prior, step_numbers
 from .finite_prior import FinitePrior
-from .sampled_filter import NOTHING_POSSIBLE, Possible
+from .sampled_filter import NO_REFRESH, NOTHING_POSSIBLE, Possible, RefreshRule
 from .saved_states import filters_in, time_in
 
 
@@ -98,13 +99,12 @@ class FinitePosterior:
         if done < len(a):
             raise impossible(self.setting, int(o[done]), int(a[done]), "every kernel that has weight")
 
-    @property
-    def engine(self) -> tuple[filtering.Filters, Possible, float]:
-        """For compiled loops: the filters; no structural zeros; no size that asks for a refresh."""
-        return self._filters, NOTHING_POSSIBLE, 0.0
+    def filter_bank(self) -> tuple[filtering.Filters, Possible, RefreshRule]:
+        """For compiled loops: the filters; no structural zeros; no refreshes."""
+        return self._filters, NOTHING_POSSIBLE, NO_REFRESH
 
-    def absorb(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], refresh: bool) -> None:
-        """Steps that a compiled loop has taken with the `engine`."""
+    def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
+        """Record steps that a compiled loop has taken with the `filter_bank`."""
         self.time += len(actions)
 
     def sample_index(self, rng: np.random.Generator) -> int:
@@ -116,6 +116,13 @@ class FinitePosterior:
         """θ ~ f_t, a kernel `[A, S, S]`."""
         return np.asarray(self.prior.kernels[self.sample_index(rng)])
 
+    def sample_model(self, rng: np.random.Generator) -> ModelSample:
+        """Draw θ ~ f_t; return it with h_t(·; θ) and its number."""
+        return self._member(self.sample_index(rng))
+
+    def _member(self, index: int) -> ModelSample:
+        return ModelSample(self.prior.kernels[index], self._filters.belief[:, index].copy(), index)
+
     def belief(self, theta: npt.ArrayLike) -> Array:
         """h_t(·; θ) for a kernel of the set; where it is listed with several starts, over all of them."""
         self._need_start("belief")
@@ -123,6 +130,8 @@ class FinitePosterior:
         if not same.any():
             raise InvalidModelError(f"the kernel is none of the {len(self.prior)} of this posterior")
         beliefs, weights = self.beliefs[same], self.weights[same]
+        if len(beliefs) == 1 and beliefs.any():
+            return np.asarray(beliefs[0])
         if not beliefs.any():
             raise ImpossibleObservation("the readings are impossible under this kernel: it has no belief")
         alive = beliefs.any(axis=1)
@@ -132,6 +141,24 @@ class FinitePosterior:
     def mean(self) -> Array:
         """E[θ | F_t], a kernel `[A, S, S]`."""
         return np.asarray(np.tensordot(self.weights, self.prior.kernels, axes=1))
+
+    def mean_model(self) -> ModelSample:
+        """Return the posterior mean of θ, which is no kernel of the set, with the mean belief."""
+        return ModelSample(self.mean(), self.weights @ self.beliefs)
+
+    def mode_model(self, near: Array | None = None) -> ModelSample:
+        """Return the likeliest kernel of the set; `near` is there for the common protocol."""
+        return self._member(int(np.argmax(self.weights)))
+
+    def distance(self, kernel: Array) -> float:
+        """E‖θ − `kernel`‖₁, the mean of all rows."""
+        distance = np.abs(self.prior.kernels - kernel).sum(axis=3).mean(axis=(1, 2))
+        return float(self.weights @ distance)
+
+    def probability(self, kernel: Array) -> float | None:
+        """Return f_t(`kernel`), or None for a kernel that is not in the set."""
+        same = (self.prior.kernels == kernel).all(axis=(1, 2, 3))
+        return float(self.weights[same].sum()) if same.any() else None
 
     @property
     def effective_size(self) -> float:

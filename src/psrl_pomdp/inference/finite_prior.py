@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..models.model import POMDP, Frozen, Setting, kernel
 
 if TYPE_CHECKING:
     from .finite_posterior import FinitePosterior
+    from .kernel_groups import FixedGroup
 
 
 class FinitePrior(Frozen):
@@ -64,22 +66,41 @@ class FinitePrior(Frozen):
         """The world in which kernel `index` is the truth."""
         if not 0 <= index < len(self):
             raise InvalidModelError(f"kernel {index} of {len(self)} (they count from 0)")
-        own = self.setting
-        setting = Setting(
-            own.observation,
-            own.cost,
-            self.initial[index],
-            own.first_observation,
-            units=own.units,
-            states=own.names.states,
-            actions=own.names.actions,
-            observations=own.names.observations,
-        )
+        setting = self.setting.replace(initial=self.initial[index])
         return POMDP(setting, self.kernels[index], name=f"kernel {index}")
+
+    @cached_property
+    def support(self) -> npt.NDArray[np.bool_]:
+        """[A, S, S']: the transitions that are possible under some kernel."""
+        return np.asarray((self.kernels > 0.0).any(axis=0))
 
     def sample(self, rng: np.random.Generator) -> Array:
         """θ ~ f, a kernel `[A, S, S]`."""
         return np.asarray(self.kernels[rng.choice(len(self), p=self.weights)])
+
+    def sample_model(self, rng: np.random.Generator) -> POMDP:
+        """Draw θ ~ f, as a POMDP with the initial distribution of that kernel."""
+        return self.model(int(rng.choice(len(self), p=self.weights)))
+
+    def initial_of(self, kernel: Array) -> Array:
+        """Return h(·; `kernel`): that of the first such kernel, or the setting's where there is none."""
+        same = np.flatnonzero((self.kernels == kernel).all(axis=(1, 2, 3)))
+        return np.asarray(self.initial[same[0]]) if len(same) else self.setting.initial
+
+    def replace(self, *, setting: Setting) -> FinitePrior:
+        """Return the same kernels, weights and initial distributions in another setting."""
+        return FinitePrior(setting, self.kernels, self.weights, self.initial)
+
+    def kernel_group(self, rng: np.random.Generator) -> FixedGroup:
+        """Return the kernels as a part of a mixture."""
+        from .filter_bank import likelihoods  # compiled code, as below
+        from .kernel_groups import FixedGroup
+
+        return FixedGroup(self, likelihoods(self.setting))
+
+    def restored_group(self, state: Mapping[str, object], size: int, time: int) -> FixedGroup:
+        """Return the kernels as a part of a mixture that was saved."""
+        return self.kernel_group(np.random.default_rng(0))
 
     def posterior(self, rng: np.random.Generator | None = None) -> FinitePosterior:
         """f_t from here on. It is exact and draws nothing: `rng` is there for the common protocol."""

@@ -147,6 +147,25 @@ def log_likelihood(alpha_end: Array, log_scale: Array) -> None:
         log_scale[n] += logarithm(total)
 
 
+@kept()
+def log_likelihoods(
+    states: States,
+    transition: Array,
+    likelihood: Array,
+    codes: Codes,
+    n: int,
+    start: Array,
+    joint: Array,
+    alpha: Array,
+    checkpoints: Array,
+    log_scale: Array,
+) -> None:
+    """log P(o_1..o_{n+1} | a_1..a_n, θ) of kernels `transition[A, S·S·N]` in `log_scale[N]`."""
+    tabulate(transition, likelihood, joint)
+    last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)
+    log_likelihood(alpha[n - last * SEGMENT], log_scale)
+
+
 @bare(inner=True, linked=True)
 def uniform(counter: np.uint64) -> float:
     """A number in [0, 1 − 2⁻⁵²] for a counter: the output function of splitmix64."""

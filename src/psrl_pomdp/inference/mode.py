@@ -11,13 +11,18 @@ possible: which one is found depends on where the search begins.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from .._utils.arrays import Array
-from .dirichlet_posterior import DirichletPosterior
+from .history import History
 from .hmc import evidence
 from .rows import Rows, expand
 from .workspace import Space
+
+if TYPE_CHECKING:
+    from .dirichlet_posterior import DirichletPosterior
 
 _PASSES = 50
 _CLOSE = 1e-4  # entries that change by less have converged
@@ -38,10 +43,24 @@ def posterior_mode(
     >>> posterior_mode(posterior)[0, 0].round(3).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-    rows, past = posterior._rows, posterior._past
-    space = Space(posterior.engine[0].likelihood, 1)
+    likelihood = posterior.filter_bank()[0].likelihood
+    start = posterior.mean() if near is None else near
+    return mode_of_rows(posterior._rows, posterior._past, likelihood, start, passes=passes, close=close)
+
+
+def mode_of_rows(
+    rows: Rows,
+    past: History,
+    likelihood: Array,
+    start: Array,
+    *,
+    passes: int = _PASSES,
+    close: float = _CLOSE,
+) -> Array:
+    """Return a mode [A, S, S'], sought from the kernel `start`, by at most `passes` passes."""
+    space = Space(likelihood, 1)
     space.fit(past.length)
-    theta = _free(rows, posterior.mean() if near is None else near)
+    theta = _free(rows, start)
     for _ in range(passes):
         _, transitions = evidence(rows, _log(theta), past, space)
         before, theta = theta, rows.concentration + transitions[..., 0]

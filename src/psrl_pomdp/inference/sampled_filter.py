@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._numba.jit import bare, kept
-from .._utils.arrays import Array, Codes, Mask
+from .._utils.arrays import Array, Codes, Index, Mask
 from .filter_bank import Filters, linear_weights, update
 
 _SURPRISE = 1e-20
@@ -38,6 +38,22 @@ class Possible(NamedTuple):
 
 
 NOTHING_POSSIBLE = Possible(np.zeros((0, 0, 0), bool), np.zeros(0, bool), np.zeros(0, bool))
+
+
+class RefreshRule(NamedTuple):
+    """Which groups of kernels are resampled and moved, and when.
+
+    Group g consists of the kernels `begin[g]` to `end[g]` − 1. It is refreshed when its effective size falls
+    below `least[g]`, or when no kernel of it had expected the newest observation. Kernels in no group, such
+    as those of a finite set, only change their weights.
+    """
+
+    begin: Index  # [G]
+    end: Index  # [G]
+    least: Array  # [G]
+
+
+NO_REFRESH = RefreshRule(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 @bare(inner=True, linked=True)
@@ -72,28 +88,51 @@ def follow(used: Used, likelihood: Array, action: int) -> None:
 
 
 @bare(inner=True, linked=True)
-def surprised(inverse: Array) -> bool:
-    """Whether no kernel had expected the reading at all: weights alone cannot say so, they may stay equal."""
+def surprised(inverse: Array, begin: int, end: int) -> bool:
+    """Whether none of the kernels `begin` to `end` − 1 had expected the observation at all.
+
+    Weights alone cannot say so: they may stay equal. A group in which the observation is impossible under
+    every kernel has lost all its weight, and is not refreshed any more.
+    """
     least = np.inf
-    for n in range(len(inverse)):
+    for n in range(begin, end):
         if inverse[n] > 0.0:
             least = min(least, inverse[n])
-    return least > 1.0 / _SURPRISE
+    return 1.0 / _SURPRISE < least < np.inf
 
 
 @bare(inner=True, linked=True)
-def refresh_due(filters: Filters, least_size: float) -> bool:
-    """Whether, after an update, fewer than `least_size` kernels count, or none had expected the reading.
+def group_size(weight: Array, begin: int, end: int) -> float:
+    """The effective size (Σ w)² / Σ w² of the kernels `begin` to `end` − 1; infinite without any weight."""
+    total, squares = 0.0, 0.0
+    for n in range(begin, end):
+        total += weight[n]
+        squares += weight[n] * weight[n]
+    return total * total / squares if squares > 0.0 else np.inf
 
-    A `least_size` of 0 stands for kernels that are not to be moved.
-    """
+
+@bare(inner=True, linked=True)
+def refresh_due(filters: Filters, rule: RefreshRule) -> bool:
+    """Whether, after an update, some group of kernels has to be refreshed."""
     size = linear_weights(filters.product, filters.scale, filters.weight)
-    return size < least_size or (least_size > 0.0 and surprised(filters.chance))
+    due = False
+    for g in range(len(rule.least)):
+        due |= group_due(filters, rule, g, size)
+    return due
+
+
+@bare(inner=True, linked=True)
+def group_due(filters: Filters, rule: RefreshRule, g: int, size: float) -> bool:
+    """Whether group g has to be refreshed; `size` is the effective size of all kernels together."""
+    begin, end = rule.begin[g], rule.end[g]
+    if end - begin < len(filters.product):
+        size = group_size(filters.weight, begin, end)
+    return size < rule.least[g] or surprised(filters.chance, begin, end)
 
 
 @bare()
 def advance(
-    filters: Filters, used: Used, possible: Possible, codes: Codes, begin: int, end: int, least_size: float
+    filters: Filters, used: Used, possible: Possible, codes: Codes, begin: int, end: int, rule: RefreshRule
 ) -> tuple[int, int]:
     """Take the steps from `begin` on, up to `end` or to the first after which a refresh is due.
 
@@ -110,7 +149,7 @@ def advance(
         for s in range(len(possible.now)):
             possible.now[s] = possible.then[s]
         follow(used, likelihood, a)
-        if refresh_due(filters, least_size):
+        if refresh_due(filters, rule):
             return i + 1, REFRESH
     return end, DONE
 

@@ -30,10 +30,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array
+from .._utils.integers import is_integer
 from ..errors import InvalidModelError, OutOfOrderError
 from ..inference.encoding import action_number
 from ..inference.filter_bank import drawn
-from ..integers import is_integer
 from ..io import READABLE, load
 from ..models.model import POMDP
 from ..problems import problem

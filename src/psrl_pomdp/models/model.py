@@ -18,13 +18,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array, Names, checked_names, distributions, finite, frozen, numbers, shaped
-from ..errors import InvalidModelError
+from ..errors import InvalidModelError, UnknownNameError, did_you_mean
 
 Kind = Literal["cost", "reward"]
 
@@ -252,6 +252,41 @@ class Setting(Frozen):
             actions=actions,
             observations=observations,
         )
+
+    def replace(self, **changes: Any) -> Setting:
+        """Return this setting with some of its parts changed.
+
+        Parameters
+        ----------
+        **changes
+            Parameters of `Setting` by name. A `cost` is in the scale of this setting's `cost`, [0, 1], unless
+            `units` are given too.
+
+        Raises
+        ------
+        InvalidModelError
+            If a part does not fit the others.
+        UnknownNameError
+            If a setting has no such part.
+
+        >>> setting = Setting(np.eye(2), [[0.0, 50.0]], [1.0, 0.0], units="euro")
+        >>> setting.replace(initial=[0.5, 0.5]).initial.tolist()
+        [0.5, 0.5]
+        """
+        parts = {
+            "observation": self.observation,
+            "cost": self.cost,
+            "initial": self.initial,
+            "first_observation": self.first_observation,
+            "units": self.units,
+            "states": self.names.states,
+            "actions": self.names.actions,
+            "observations": self.names.observations,
+        }
+        for name in changes:
+            if name not in parts:
+                raise UnknownNameError(f"a setting has no part {name!r}{did_you_mean(name, parts)}")
+        return Setting(**{**parts, **changes})
 
     @property
     def n_states(self) -> int:

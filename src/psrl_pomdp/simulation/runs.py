@@ -9,7 +9,7 @@ uniform numbers a step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -19,31 +19,22 @@ from .._serialization.archives import as_saved_agent, pack
 from .._serialization.contents import VERSION, opened
 from .._serialization.random_streams import stream_in, stream_out
 from .._utils.arrays import Array
+from .._utils.integers import is_integer
 from .._utils.log_spaced import log_spaced as log_spaced
 from .._version import __version__
 from ..agents import compiled_steps as steps
-from ..agents.psrl import PSRLAgent
 from ..errors import InvalidModelError, OutOfOrderError, ParseError
-from ..inference import FinitePrior
 from ..inference.filter_bank import drawn
 from ..inference.sampled_filter import Used
-from ..integers import is_integer
 from ..models.model import POMDP
+from ..protocols import Agent as Agent
+from ..protocols import CompiledAgent, EpisodicAgent, RestoresAgents, SavableAgent
 from .run_files import MOVING, KeptRun, RunWords
 from .trace import Checkpoints, Trace, first_belief
 
 Driver = Literal["auto", "streaming", "compiled"]
 
 _CHUNK = 1 << 14  # steps whose chance is drawn at once
-
-
-class Agent(Protocol):
-    """Whatever chooses actions by readings.
-
-    One that also has `to_bytes()`, and `from_bytes(data)` on its class, can be taken up again after a crash.
-    """
-
-    def act(self, observation: int | None) -> int: ...
 
 
 def simulate(
@@ -90,7 +81,7 @@ class Simulation:
         if driver not in ("auto", "streaming", "compiled"):
             raise InvalidModelError(f"driver {driver!r} is none of auto, streaming, compiled")
         self.model, self.agent, self.seed = model, agent, seed
-        self.learner = agent if isinstance(agent, PSRLAgent) else None
+        self.learner = agent if isinstance(agent, EpisodicAgent) else None
         if self.learner is not None:
             _same_sizes(model, self.learner)
             if self.learner.time:
@@ -164,19 +155,20 @@ class Simulation:
 
     @property
     def _used(self) -> Used:
-        return self._nobody if self.learner is None else self.learner._used
+        return self._nobody if self.learner is None else self.learner.sampled_filter
 
     def _can_compile(self) -> bool:
-        own = self.learner
-        if self.driver == "streaming" or own is None or self.states is not None or not own.can_compile:
+        own = self.agent
+        compiles = isinstance(own, CompiledAgent) and own.can_compile
+        if self.driver == "streaming" or self.states is not None or not compiles:
             if self.driver == "compiled":
                 raise InvalidModelError("this agent, or every_step, cannot be driven by the compiled loop")
             return False
         return True
 
     def _compiled(self, uniforms: Array) -> int:
-        own = self.learner
-        assert own is not None
+        own = self.agent
+        assert isinstance(own, CompiledAgent)
         done = own.play(self.world, uniforms, self.actions, self.readings, self.time)
         self.time += done
         self._count_episodes()
@@ -210,9 +202,9 @@ class Simulation:
                 "sums": self.world.sums.copy(),
                 "episodes": 0 if own is None else own.episode_number,
                 "visits": self.world.visits.copy(),
-                "expected": np.full(shape, np.nan) if own is None else own.posterior.expected_counts,
+                "expected": np.full(shape, np.nan) if own is None else own.expected_counts,
                 "pseudo": np.zeros(shape, np.int64) if own is None else own.pseudo_counts,
-                "truth": np.nan if own is None else _closeness(own, self.model.transition),
+                "truth": np.nan if own is None else own.closeness(self.model.transition),
             }
         )
 
@@ -255,13 +247,16 @@ class Simulation:
             raise ParseError("a run of another model, of another seed or of another version", path="run")
         with as_saved_agent("run"):
             kept = KeptRun.of(contents, words, self.model, self.states is not None)
-            agent = type(self.agent).from_bytes(contents.packed("agent"))  # type: ignore[attr-defined]
+            agent = _restored(self.agent, contents.packed("agent"))
             chance = stream_in(words.chance)
-        if isinstance(agent, PSRLAgent):
-            _same_sizes(self.model, agent)
-            if agent.time != words.time + agent._taken_in:
-                raise ParseError(f"its agent stands at {agent.time}, the run at {words.time}", path="run")
-        self.agent, self.learner = agent, agent if isinstance(agent, PSRLAgent) else None
+        learner = agent if isinstance(agent, EpisodicAgent) else None
+        if learner is not None:
+            _same_sizes(self.model, learner)
+            if learner.steps_taken != words.time:
+                raise ParseError(
+                    f"its agent stands at {learner.steps_taken}, the run at {words.time}", path="run"
+                )
+        self.agent, self.learner = agent, learner
         self.time, self.chance, self._cut_short = words.time, chance, False
         for name in MOVING:
             getattr(self.world, name)[...] = kept.world[name]
@@ -283,7 +278,7 @@ class Simulation:
             self.readings[: self.time],
             None if self.states is None else self.states[: self.time + 1],
             Checkpoints(**self._columns()),
-            () if own is None else (*own.episodes, own.present_record),
+            () if own is None else own.episode_records(),
             np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
         )
 
@@ -309,15 +304,12 @@ def _world(model: POMDP, chance: np.random.Generator) -> tuple[steps.World, int 
     return world, reading
 
 
-def _closeness(agent: PSRLAgent, truth: Array) -> float:
-    """f_t(θ*), where it is one of a finite set; else E‖θ − θ*‖₁, the mean of all rows."""
-    posterior = agent.posterior
-    kernels = posterior.kernels
-    same = (kernels == truth).all(axis=(1, 2, 3))
-    if isinstance(agent.prior, FinitePrior) and same.any():
-        return float(posterior.weights[same].sum())
-    distance = np.abs(kernels - truth).sum(axis=3).mean(axis=(1, 2))
-    return float(posterior.weights @ distance)
+def _restored(agent: Agent, data: bytes) -> Agent:
+    """An agent of the same class from what it had saved."""
+    if isinstance(agent, RestoresAgents):
+        return agent.restored(data)
+    assert isinstance(agent, SavableAgent)
+    return type(agent).from_bytes(data)
 
 
 def _nobody(model: POMDP) -> Used:
@@ -327,7 +319,7 @@ def _nobody(model: POMDP) -> Used:
     return Used(nothing, np.full((n_states, 1), np.nan), np.zeros((n_states, 1)), np.zeros(1))
 
 
-def _same_sizes(model: POMDP, agent: PSRLAgent) -> None:
+def _same_sizes(model: POMDP, agent: EpisodicAgent) -> None:
     own, told = model.setting, agent.setting
     for what in ("n_actions", "n_states", "n_observations"):
         if getattr(own, what) != getattr(told, what):

@@ -155,6 +155,20 @@ def _learner(kind: str, n_states: int) -> None:
         own.refresh()
         hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)
         own.belief(own.kernels[0])
+        _likelihoods(own)
+
+
+def _likelihoods(posterior: Any) -> None:
+    """The pass over the history that moves of parameters make."""
+    from ..inference.hidden_paths import log_likelihoods
+    from ..inference.workspace import flat
+
+    space, past = posterior._space, posterior._past
+    kernels = np.ascontiguousarray(posterior.kernels.transpose(1, 2, 3, 0))
+    log_likelihoods(
+        space.states, flat(kernels), space.likelihood, past.codes, past.length, past.start,
+        space.joint, space.alpha, space.checkpoints, np.zeros(posterior.size),
+    )  # fmt: skip
 
 
 def _other_learners() -> None:

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.arrays import Array
+from .._utils.integers import is_integer
 from ..agents.planning_budget import Effort
 from ..agents.psrl import PSRLAgent
 from ..agents.serialization import ties_of
 from ..analysis.estimators import RegretCurve, curve_from_sums
 from ..errors import InvalidModelError
 from ..inference import DirichletPrior, FinitePrior
-from ..integers import is_integer
 from ..models.model import POMDP, Setting
 from ..planning import Plan, plan
 from ..simulation.runs import simulate

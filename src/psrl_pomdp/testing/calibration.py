@@ -20,8 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._utils.arrays import Array
-from ..inference.encoding import Posterior, Prior
+from ..inference.encoding import initial_of, model_of
 from ..models.model import Setting
+from ..protocols import FiniteSupport, Posterior, Prior
 
 
 class History(NamedTuple):
@@ -43,7 +44,8 @@ class World(NamedTuple):
 def simulate(prior: Prior, length: int, rng: np.random.Generator, lost: float = 0.1) -> World:
     """θ* ~ f, then `length` steps; actions depend on readings, and a share `lost` of readings is lost."""
     setting = prior.setting
-    theta, initial = _drawn(prior, rng)
+    drawn = model_of(prior, rng)
+    theta, initial = drawn.transition, drawn.setting.initial
     state = int(rng.choice(setting.n_states, p=initial))
     first = None
     if setting.first_observation is not None and rng.random() >= lost:
@@ -62,20 +64,6 @@ def simulate(prior: Prior, length: int, rng: np.random.Generator, lost: float = 
         actions.append(a)
         readings.append(None if rng.random() < lost else newest)
     return World(theta, initial, History(first, actions, readings))
-
-
-def _drawn(prior: Prior, rng: np.random.Generator) -> tuple[Array, Array]:
-    theta = prior.sample(rng)
-    return theta / theta.sum(axis=-1, keepdims=True), initial_of(prior, theta)
-
-
-def initial_of(prior: Prior, theta: Array) -> Array:
-    """h(·; θ): the setting's start, or the kernel's own where the prior is a set with starts of their own."""
-    kernels, initial = getattr(prior, "kernels", None), getattr(prior, "initial", None)
-    if kernels is None or initial is None:
-        return prior.setting.initial
-    same = np.flatnonzero((kernels == theta).all(axis=(1, 2, 3)))
-    return np.asarray(initial[same[0]]) if len(same) else prior.setting.initial
 
 
 def replay(posterior: Posterior, history: History) -> Posterior:
@@ -165,10 +153,10 @@ def belief_by_paths(setting: Setting, theta: Array, initial: Array, history: His
 
 
 def exact_finite(prior: Prior, history: History) -> tuple[Array, Array]:
-    """f_t `[M]` and ñ_t `[A, S]` of a prior with `kernels`, `weights` and `initial`, by every hidden path."""
-    kernels, weights, starts = (
-        np.asarray(getattr(prior, name)) for name in ("kernels", "weights", "initial")
-    )
+    """f_t `[M]` and ñ_t `[A, S]` of a prior over finitely many kernels, by every hidden path."""
+    assert isinstance(prior, FiniteSupport)
+    kernels, weights = prior.kernels, prior.weights
+    starts = [prior.model(m).setting.initial for m in range(len(prior))]
     shorter = History(history.first, history.actions[:-1], history.readings[:-1])
     before, after = np.zeros(len(kernels)), np.zeros(len(kernels))
     counts = np.zeros(prior.setting.cost.shape)

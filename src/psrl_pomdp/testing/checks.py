@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
-from typing import Protocol
 
 import numpy as np
 
-from .._utils.arrays import Array
 from .._utils.findings import Finding
+from .._utils.integers import is_integer
 from ..errors import ParseError, PSRLError
-from ..inference.encoding import Posterior, Prior
-from ..integers import is_integer
 from ..models.model import POMDP, Setting
 from ..models.structure import Structure, analyse
+from ..protocols import Planner, Posterior, Prior, Solution
 
 # Positive entries below this are more often rounding of a zero than a rate that somebody measured.
 _SUSPICIOUSLY_SMALL = 1e-12
@@ -49,9 +47,7 @@ depend on which, and the paper's Assumption 1 then fails
 
 
 def _rebuilt(model: POMDP) -> POMDP:
-    own = model.setting
-    setting = Setting(own.observation, own.cost, own.initial, own.first_observation, units=own.units)
-    return POMDP(setting, model.transition)
+    return POMDP(model.setting.replace(), model.transition)
 
 
 def _listed(names: Sequence[str], most: int = 4) -> str:
@@ -223,24 +219,6 @@ def check_agent(make: Callable[[int], object], model: POMDP, *, steps: int = 60)
     return found
 
 
-class PlanLike(Protocol):
-    """What the agent needs of a plan: bounds in the user's numbers, and an action for every belief."""
-
-    @property
-    def lower(self) -> float: ...
-    @property
-    def upper(self) -> float: ...
-    @property
-    def status(self) -> str: ...
-    def action(self, belief: Array) -> int: ...
-
-
-class Planner(Protocol):
-    """Any planner that can stand in for `plan`."""
-
-    def __call__(self, model: POMDP, tolerance: float = ..., time_limit: float | None = ...) -> PlanLike: ...
-
-
 def check_planner(planner: Planner, *, steps: int = 4000, seed: int = 0) -> list[Finding]:
     """Whether a planner keeps its promises, on small models whose optimal averages are known.
 
@@ -275,7 +253,7 @@ def _known_models() -> Iterator[tuple[str, POMDP, float]]:
 
 
 def _broken_promises(
-    found: PlanLike, again: PlanLike, model: POMDP, optimum: float, rng: np.random.Generator, steps: int
+    found: Solution, again: Solution, model: POMDP, optimum: float, rng: np.random.Generator, steps: int
 ) -> Iterator[str]:
     units = model.setting.units
     width = units.high - units.low
@@ -299,7 +277,7 @@ def _broken_promises(
         yield f"its policy averages {mean} over {steps} steps, and its bound says {worst}"
 
 
-def _simulated(found: PlanLike, model: POMDP, rng: np.random.Generator, steps: int) -> tuple[float, float]:
+def _simulated(found: Solution, model: POMDP, rng: np.random.Generator, steps: int) -> tuple[float, float]:
     """The average of playing the policy, in the user's numbers, and its scaled error from 20 batches."""
     setting = model.setting
     state = int(rng.choice(model.n_states, p=setting.initial))

@@ -8,8 +8,9 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..errors import ImpossibleObservation
-from ..inference.encoding import Posterior, Prior
-from .calibration import World, belief_by_paths, exact_finite, initial_of, replay, sampling_identity, simulate
+from ..inference.encoding import initial_of
+from ..protocols import FiniteSupport, Posterior, Prior
+from .calibration import World, belief_by_paths, exact_finite, replay, sampling_identity, simulate
 
 Factory = Callable[[np.random.Generator], Posterior]
 
@@ -76,7 +77,7 @@ def _enumerated(prior: Prior, posterior: Posterior, world: World, rng: np.random
         if not worst < 1e-9:
             yield f"the belief of a sampled kernel is {worst:.2g} away from the sum over every hidden path"
             break
-    if not all(hasattr(prior, name) for name in ("kernels", "weights", "initial")):
+    if not isinstance(prior, FiniteSupport):
         return
     weights, counts = exact_finite(prior, world.history)
     own: Array | None = getattr(posterior, "weights", None)

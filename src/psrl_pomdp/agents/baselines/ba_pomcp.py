@@ -22,7 +22,7 @@ each step.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -34,14 +34,13 @@ from ..._serialization.random_streams import StreamWords, stream_in, stream_out
 from ..._utils.arrays import Array
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
-from ...inference import DirichletPrior, FinitePrior
+from ...inference.encoding import check_protocol
+from ...inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
 from ...models.model import Setting
-from ..serialization import SettingWords, posterior_state, prior_in, prior_out, setting_in, setting_out
+from ...protocols import Compilable, Posterior, Prior, WeightedKernels
+from ..serialization import SettingWords, setting_in, setting_out
 from .options import number, whole_number
 from .tree_search import Worlds, empty_tree, search
-
-if TYPE_CHECKING:
-    from ...inference import DirichletPosterior, FinitePosterior
 
 _OPTIONS = ("n_simulations", "depth", "discount", "exploration")
 _MOST_STEPS = 20_000_000  # of all simulations for one action: half a gigabyte of random numbers
@@ -52,6 +51,7 @@ class _Words(SettingWords, kw_only=True):
 
     agent: Literal["BA-POMCP"]
     prior: str
+    prior_fingerprint: str = ""
     options: dict[str, Any]
     streams: tuple[StreamWords, StreamWords]
     action: int | None
@@ -73,7 +73,7 @@ class BAPOMCPAgent:
 
     def __init__(
         self,
-        prior: DirichletPrior | FinitePrior,
+        prior: Prior,
         seed: int | Sequence[int] = 0,
         *,
         n_simulations: int = 200,
@@ -81,10 +81,7 @@ class BAPOMCPAgent:
         discount: float = 0.95,
         exploration: float = 1.0,
     ) -> None:
-        if not isinstance(prior, DirichletPrior | FinitePrior):
-            raise InvalidModelError(
-                f"prior is a {type(prior).__name__}, not a DirichletPrior or a FinitePrior"
-            )
+        check_protocol(prior)
         least = prior.setting.n_actions
         self.prior = prior
         self.n_simulations = whole_number("n_simulations", n_simulations, least)  # each action is tried
@@ -98,7 +95,13 @@ class BAPOMCPAgent:
         for_search, for_posterior = np.random.SeedSequence(seed, spawn_key=(0,)).spawn(2)
         self.rng = np.random.default_rng(for_search)
         self.posterior_rng = np.random.default_rng(for_posterior)
-        self.posterior: DirichletPosterior | FinitePosterior = prior.posterior(self.posterior_rng)
+        self.posterior: Posterior = prior.posterior(self.posterior_rng)
+        if not isinstance(self.posterior, WeightedKernels):
+            raise InvalidModelError(
+                f"prior: its {type(self.posterior).__name__} has no kernels, weights and beliefs, "
+                "which the tree search draws from"
+            )
+        self.time = 0  # t, the number of readings taken in, the first one included; 0 before it
         self.action: int | None = None  # a_t
         self._tree = empty_tree(
             self.n_simulations, self.depth, prior.setting.n_actions, prior.setting.n_observations
@@ -107,11 +110,6 @@ class BAPOMCPAgent:
     @property
     def setting(self) -> Setting:
         return self.prior.setting
-
-    @property
-    def time(self) -> int:
-        """t, the number of readings taken in, the first one included; 0 before it."""
-        return self.posterior.time
 
     @property
     def values(self) -> Array:
@@ -129,6 +127,7 @@ class BAPOMCPAgent:
             self.posterior.start(observation)
         else:
             self.posterior.update(self.action, observation)
+        self.time += 1
         self.look_ahead()
         self.action = int(self._tree.value[0].argmin())
         return self.action
@@ -136,11 +135,18 @@ class BAPOMCPAgent:
     @PLANNING.timed
     def look_ahead(self) -> None:
         """Grow the tree from the present posterior."""
-        filters = self.posterior.engine[0]
+        posterior = self.posterior
+        assert isinstance(posterior, WeightedKernels)
+        if isinstance(posterior, Compilable):
+            filters = posterior.filter_bank()[0]
+            kernels, beliefs = filters.transition, filters.belief
+        else:
+            kernels = np.ascontiguousarray(posterior.kernels.transpose(1, 2, 3, 0))
+            beliefs = np.ascontiguousarray(posterior.beliefs.T)
         worlds = Worlds(
-            filters.transition,
-            filters.belief,
-            self.posterior.weights,
+            kernels,
+            beliefs,
+            posterior.weights,
             self.setting.observation,
             self.setting.cost,
         )
@@ -153,27 +159,32 @@ class BAPOMCPAgent:
         """Everything that decides what the agent does next."""
         arrays, words = setting_out(self.setting)
         words |= {"version": VERSION, "agent": "BA-POMCP", "action": self.action}
-        words["prior"] = type(self.prior).__name__
+        prior_arrays, prior_words = prior_out(self.prior)
+        words |= prior_words
         words["options"] = {name: getattr(self, name) for name in _OPTIONS}
         words["streams"] = [stream_out(rng) for rng in (self.rng, self.posterior_rng)]
-        arrays |= prior_out(self.prior)
-        for name, value in self.posterior.state().items():
-            arrays[f"posterior.{name}"] = np.asarray(value)
+        arrays |= prior_arrays | posterior_out(self.posterior)
         arrays["words"] = np.frombuffer(msgspec.json.encode(words), np.uint8)
         return pack(arrays)
 
     @classmethod
     @as_saved_agent("agent")
-    def from_bytes(cls, data: bytes) -> BAPOMCPAgent:
-        """An agent that goes on as the saved one would have."""
+    def from_bytes(cls, data: bytes, prior: Prior | None = None) -> BAPOMCPAgent:
+        """An agent that goes on as the saved one would have; pass a `prior` again that is code."""
         contents, words = opened(data, "agent", _Words, "a saved agent of this kind")
-        prior = prior_in(contents, words.prior, setting_in(contents, words))
+        setting = setting_in(contents, words)
+        found: Any = prior_in(contents, words.prior, words.prior_fingerprint, setting, prior)
         rng, posterior_rng = (stream_in(stream) for stream in words.streams)
-        posterior = prior.restore(posterior_state(contents), posterior_rng)
-        n_actions = prior.setting.n_actions
+        posterior: Any = found.restore(posterior_in(contents), posterior_rng)
+        n_actions = setting.n_actions
         if (words.action is None) != (posterior.time == 0) or not 0 <= (words.action or 0) < n_actions:
             raise contents.refuse(f"action is {words.action!r} at time {posterior.time}")
-        agent = cls(prior, **words.options)
+        agent = cls(found, **words.options)
+        agent.time = posterior.time
         agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
         agent.action = words.action
         return agent
+
+    def restored(self, data: bytes) -> BAPOMCPAgent:
+        """What `to_bytes` wrote, with the prior of this agent where it is code."""
+        return type(self).from_bytes(data, self.prior if is_code(self.prior) else None)

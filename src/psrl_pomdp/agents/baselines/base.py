@@ -25,7 +25,7 @@ from ...inference.filter_bank import first_likelihood, likelihoods
 from ...inference.sampled_filter import Used, follow
 from ...models.model import POMDP, Setting
 from ...planning import Plan
-from ...testing.checks import PlanLike
+from ...protocols import Solution
 from .. import compiled_steps as steps
 from ..planning_budget import Effort
 from ..psrl import policy_of
@@ -59,7 +59,7 @@ def replay(used: Used, likelihood: Array, actions: Index, readings: Index) -> No
 class Player:
     """An estimated model, its plan, and the belief under it as readings come."""
 
-    def __init__(self, model: POMDP, found: PlanLike, belief: Array) -> None:
+    def __init__(self, model: POMDP, found: Solution, belief: Array) -> None:
         LEARNING.want("others")
         self.model, self.found = model, found
         self.likelihood = likelihoods(model.setting)
@@ -165,7 +165,7 @@ class Learner:
         self.probability = 1.0  # p_t(a_t)
         self.softness = 1.0 / setting.n_actions  # ι
         self.player: Player | None = None
-        self.found: PlanLike | None = None  # the newest plan, to start the next one from
+        self.found: Solution | None = None  # the newest plan, to start the next one from
 
     def _take_options(self, **options: float) -> None:
         """Check options, and keep each as an attribute of its name."""
@@ -212,17 +212,17 @@ class Learner:
 
     # -- planning -------------------------------------------------------------------------------
 
-    def _planned(self, model: POMDP) -> PlanLike:
+    def _planned(self, model: POMDP) -> Solution:
         """A plan for the model, to the tolerance that suits the time."""
         near = self.found if isinstance(self.found, Plan) else None
         return self.effort.planned(model, self.effort.at(self.time, one_over_root), near)
 
-    def _worth(self, found: PlanLike, model: POMDP) -> float:
+    def _worth(self, found: Solution, model: POMDP) -> float:
         """The scaled average cost that a plan promises."""
         assert isinstance(found, Plan)
         return found.upper_cost
 
-    def _optimistic(self, estimate: POMDP, drawn: Callable[[], POMDP], models: int) -> tuple[POMDP, PlanLike]:
+    def _optimistic(self, estimate: POMDP, drawn: Callable[[], POMDP], models: int) -> tuple[POMDP, Solution]:
         """Of the estimate and of `models` drawn near it, the one whose plan promises most."""
         best, self.found = estimate, self._planned(estimate)
         found, worth = self.found, self._worth(self.found, estimate)

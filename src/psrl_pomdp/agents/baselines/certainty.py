@@ -18,13 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from ..._utils.arrays import Array
-from ...inference import DirichletPrior, FinitePosterior, FinitePrior
-from ...inference.mode import posterior_mode
+from ...errors import InvalidModelError
 from ...planning import plan
-from ...testing.checks import Planner
+from ...protocols import ModelSample, Planner, Prior, Summarizable
 from ..planning_budget import Effort
 from ..psrl import PSRLAgent
 from ..schedules import Schedule
@@ -36,7 +32,7 @@ class CertaintyAgent(PSRLAgent):
 
     def __init__(
         self,
-        prior: FinitePrior | DirichletPrior,
+        prior: Prior,
         schedule: Schedule | None = None,
         seed: int | Sequence[int] = 0,
         *,
@@ -45,6 +41,11 @@ class CertaintyAgent(PSRLAgent):
         exploration: float = 0.0,
     ) -> None:
         super().__init__(prior, schedule, seed, effort=effort, planner=planner)
+        if not isinstance(self.posterior, Summarizable):
+            raise InvalidModelError(
+                f"prior: its {type(self.posterior).__name__} has no mean_model() and "
+                "mode_model(near) to plan for"
+            )
         self.exploration = number("exploration", exploration, 0.0)
 
     @property
@@ -55,7 +56,7 @@ class CertaintyAgent(PSRLAgent):
     def can_compile(self) -> bool:
         return self.exploration == 0.0 and super().can_compile
 
-    def choose_kernel(self) -> tuple[Array, Array, int | None]:
+    def choose_kernel(self) -> ModelSample:
         raise NotImplementedError
 
     def choose_action(self) -> int:
@@ -74,11 +75,9 @@ class MeanAgent(CertaintyAgent):
     (True, True)
     """
 
-    def choose_kernel(self) -> tuple[Array, Array, int | None]:
-        posterior, kernel = self.posterior, self.posterior.mean()
-        if isinstance(posterior, FinitePosterior):
-            return kernel, posterior.weights @ posterior.beliefs, None
-        return kernel, posterior.belief(kernel), None
+    def choose_kernel(self) -> ModelSample:
+        assert isinstance(self.posterior, Summarizable)
+        return self.posterior.mean_model()
 
 
 class MAPAgent(CertaintyAgent):
@@ -90,10 +89,6 @@ class MAPAgent(CertaintyAgent):
     (True, [0.25, 0.25, 0.25, 0.25])
     """
 
-    def choose_kernel(self) -> tuple[Array, Array, int | None]:
-        posterior = self.posterior
-        if isinstance(posterior, FinitePosterior):
-            index = int(np.argmax(posterior.weights))
-            return posterior.kernels[index], posterior.beliefs[index], index
-        kernel = posterior_mode(posterior, self._used.transition[..., 0] if self.episodes else None)
-        return kernel, posterior.belief(kernel), None
+    def choose_kernel(self) -> ModelSample:
+        assert isinstance(self.posterior, Summarizable)
+        return self.posterior.mode_model(self._used.transition[..., 0] if self.episodes else None)

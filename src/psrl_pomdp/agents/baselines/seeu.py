@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from ...errors import InvalidModelError
 from ...models.model import POMDP, Setting
-from ...testing.checks import PlanLike
+from ...protocols import Solution
 from ..planning_budget import Effort
 from .base import Learner, Player, Seed, belief_after, drawn_near
 from .coarse_planner import CoarsePlan, CoarsePlanner
@@ -72,7 +72,7 @@ class _Turns(Learner):
     def _count(self, after: int) -> None:
         raise NotImplementedError
 
-    def _estimate(self) -> tuple[POMDP, PlanLike] | None:
+    def _estimate(self) -> tuple[POMDP, Solution] | None:
         """The most promising model and its plan, or None where there is no estimate."""
         raise NotImplementedError
 
@@ -91,10 +91,10 @@ class _Turns(Learner):
         self.player = Player(*estimate, belief)
         self.until = self.time + math.ceil(self.tau2 * math.sqrt(self.episode)) - 1
 
-    def _planned(self, model: POMDP) -> PlanLike:
+    def _planned(self, model: POMDP) -> Solution:
         return CoarsePlanner()(model) if self.planner == "coarse" else super()._planned(model)
 
-    def _worth(self, found: PlanLike, model: POMDP) -> float:
+    def _worth(self, found: Solution, model: POMDP) -> float:
         return found.estimate if isinstance(found, CoarsePlan) else super()._worth(found, model)
 
     def _words(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class SEEU(_Turns):
         if self.lost not in (self.before, self.reading, after):
             self.triples.add(self.action, self.before, self.reading, after, self.probability)
 
-    def _estimate(self) -> tuple[POMDP, PlanLike] | None:
+    def _estimate(self) -> tuple[POMDP, Solution] | None:
         estimate = self.triples.model(self.least, self.rng)
         if estimate is None:
             return None
@@ -188,7 +188,7 @@ class SEEUKnownSensor(_Turns):
         if self.lost not in (self.reading, after):
             self.moments.add(self.action, self.reading, after, self.probability)
 
-    def _estimate(self) -> tuple[POMDP, PlanLike]:
+    def _estimate(self) -> tuple[POMDP, Solution]:
         kernel, radius = self.moments.kernel(self.least), self.moments.radius(self.radius)
 
         def drawn() -> POMDP:

@@ -34,11 +34,12 @@ from ...errors import InvalidModelError
 from ...inference import DirichletPrior
 from ...inference.dirichlet_prior import log_dirichlet
 from ...inference.encoding import reading_number
+from ...inference.prior_files import prior_in, prior_out
 from ...models.model import POMDP, Setting
 from ...planning import Plan
 from ...planning.plan_files import plan_from_bytes
 from ..planning_budget import Effort
-from ..serialization import SettingWords, prior_in, prior_out, setting_in, setting_out
+from ..serialization import SettingWords, setting_in, setting_out
 from ..serialization_checks import effort_in, has_sizes
 
 _CLOCK = ("time", "start", "length", "action", "reading", "lost")
@@ -70,6 +71,7 @@ class TSDEAgent:
     def __init__(
         self, prior: DirichletPrior, seed: int | Sequence[int] = 0, *, effort: Effort | None = None
     ) -> None:
+        # TSDE adds counts of transitions to Dirichlet rows: it can do nothing with any other prior.
         if not isinstance(prior, DirichletPrior):
             raise InvalidModelError(f"prior is a {type(prior).__name__}: TSDE wants Dirichlet rows")
         self.prior, self.effort = prior, effort or Effort()
@@ -126,9 +128,10 @@ class TSDEAgent:
             raise InvalidModelError("an effort with a tolerance of your own is code, which no file holds")
         arrays, words = setting_out(self.prior.setting)
         words |= {"version": VERSION} | {name: getattr(self, name) for name in _CLOCK}
-        words |= {"stream": stream_out(self.rng), "prior": DirichletPrior.__name__}
+        prior_arrays, prior_words = prior_out(self.prior)
+        words |= {"stream": stream_out(self.rng), **prior_words}
         words["effort"] = self.effort.words()
-        arrays |= prior_out(self.prior)
+        arrays |= prior_arrays
         arrays |= {"counts": self.counts, "at_start": self.at_start, "policy": self.policy}
         if self.last_plan is not None:
             arrays["plan"] = np.frombuffer(self.last_plan.to_bytes(), np.uint8)
@@ -140,9 +143,7 @@ class TSDEAgent:
     def from_bytes(cls, data: bytes) -> TSDEAgent:
         room = Room.for_file(data)
         contents, words = opened(data, "agent", _Words, "a saved agent of this kind", room)
-        prior = prior_in(contents, words.prior, setting_in(contents, words))
-        if not isinstance(prior, DirichletPrior):
-            raise contents.refuse("its prior has no rows to count")
+        prior: Any = prior_in(contents, words.prior, "", setting_in(contents, words), None)
         agent = cls(prior, effort=effort_in(contents, words.effort, None))
         agent.rng = stream_in(words.stream)
         agent._take_clock(contents, words)

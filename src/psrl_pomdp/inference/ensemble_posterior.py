@@ -1,0 +1,392 @@
+"""The posterior over a continuum of kernels: a weighted ensemble of kernels with exact filters.
+
+The posterior is a mixture over all hidden paths, of which there are exponentially many. But the state space
+is finite, so for any one kernel the filter and the likelihood are exact, and an ensemble needs no particles
+for the states: kernels carry weights by the exact probability of each observation. Where the effective size
+of a group of kernels falls below half of its number, the group is resampled and moved by Markov kernels that
+leave the posterior invariant given the whole history (iterated batch importance sampling; Chopin, Biometrika
+89, 2002).
+
+There is one group, or one for each component where the prior is a mixture (`mixture.py`). A refresh of a
+group keeps the group's total weight. So the weight of group g is, up to a common factor,
+
+    π_g Π_j Σ_n w_n P(observations of stretch j | θ_n),
+
+the product over the stretches j between the refreshes of the group: the sequential Monte Carlo estimate of
+the component's marginal likelihood, which is unbiased for fixed refresh times (Del Moral 2004, Feynman-Kac
+formulae). For the kernels of a finite set it is exact.
+
+Expected counts ñ_t follow the exact recursion of `filter_bank` for every kernel, averaged by weight. After a
+refresh the recursion restarts from φ_t of the new kernels given the whole history (`expected_visits.py`, to
+1e-12). Memory grows with the history alone: two bytes a step, and a checkpoint of the filter every 256 steps.
+
+Kernels sampled at different times are each from the posterior of their time, as Algorithm 1 asks, but not
+independent of each other given the history: the ensemble is kept between refreshes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .._numba import jit as compiled
+from .._utils.arrays import Array, Index
+from ..errors import ImpossibleObservation, OutOfOrderError
+from ..models.model import Setting, kernel
+from ..protocols import ModelSample
+from . import filter_bank as filtering
+from . import sampled_filter as ensemble
+from . import snapshots
+from .encoding import State, action_number, first_number, impossible, reading_number, step_numbers
+from .ensemble_state import restore_state
+from .history import History
+from .kernel_groups import KernelGroup
+from .refresh import beliefs_and_visits
+
+
+class _Prior(Protocol):
+    """What the ensemble asks of its prior; how kernels are drawn and moved is for their groups to say."""
+
+    @property
+    def setting(self) -> Setting: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
+class EnsemblePosterior:
+    """f_t as weighted kernels, with h_t for each of them and ñ_t.
+
+    A prior makes one by its `posterior(rng)`.
+
+    Parameters
+    ----------
+    prior
+        Where the kernels come from.
+    groups
+        The kernels, in groups that are resampled and moved together.
+    rng
+        The random numbers of refreshes.
+    weights
+        The prior weight of each group; one group has weight 1.
+    """
+
+    def __init__(
+        self,
+        prior: _Prior,
+        groups: Sequence[KernelGroup],
+        rng: np.random.Generator,
+        weights: npt.ArrayLike = (1.0,),
+    ) -> None:
+        setting = prior.setting
+        compiled.LEARNING.want(f"dirichlet-{setting.n_states}")
+        self.prior: Any = prior
+        self.time = 0  # t: o_1..o_t are known; 0 before the start
+        self._rng = rng
+        self._groups = tuple(groups)
+        self._ends = np.cumsum([group.size for group in groups])
+        self.size = int(self._ends[-1])
+        shares = np.asarray(weights, dtype=np.float64)
+        first = np.concatenate([share * group.weights for share, group in zip(shares, groups, strict=True)])
+        self._filters = filtering.filters(setting, _joined(self._groups).transpose(3, 0, 1, 2), first)
+        self._past = History(setting.n_actions, setting.n_observations + 1)
+        n_actions, n_states = setting.n_actions, setting.n_states
+        self._used = ensemble.Used(
+            np.zeros((n_actions, n_states, n_states, 1)),
+            np.zeros((n_states, 1)),
+            np.zeros((n_states, 1)),
+            np.zeros(1),
+        )
+        support = np.any([group.support for group in groups], axis=0)
+        nowhere = np.zeros(n_states, dtype=bool)
+        self._possible = ensemble.Possible(support, nowhere, nowhere.copy())
+        movable = np.array([group.movable for group in groups])
+        sizes = np.array([group.size for group in groups])
+        self._movable = np.flatnonzero(movable)
+        self._rule = ensemble.RefreshRule(
+            (self._ends - sizes)[movable].astype(np.int64),
+            self._ends[movable].astype(np.int64),
+            0.5 * sizes[movable],
+        )
+
+    @property
+    def setting(self) -> Setting:
+        return self.prior.setting  # type: ignore[no-any-return]
+
+    @property
+    def kernels(self) -> Array:
+        """[N, A, S, S]: the ensemble."""
+        return self._filters.transition.transpose(3, 0, 1, 2).copy()
+
+    @property
+    def beliefs(self) -> Array:
+        """[N, S]: h_t(·; θ) of each kernel of the ensemble."""
+        return self._filters.belief.T.copy()
+
+    @property
+    def weights(self) -> Array:
+        """[N]: the weights of the ensemble."""
+        return filtering.weights(self._filters)
+
+    @property
+    def group_weights(self) -> Array:
+        """[G]: the posterior probability of each group of kernels."""
+        return np.add.reduceat(self.weights, np.concatenate([[0], self._ends[:-1]]))
+
+    @property
+    def effective_size(self) -> float:
+        """1 / Σ w²: how many equally weighted kernels the ensemble is worth."""
+        return float(1.0 / np.square(self.weights).sum())
+
+    @property
+    def expected_counts(self) -> Array:
+        """[A, S]: ñ_t(s, a), over steps 1..t−1, given the readings up to o_{t−1}."""
+        return self._filters.expected.copy()
+
+    # -- observations -----------------------------------------------------------------------------
+
+    def start(self, first_observation: int | str | None) -> None:
+        """f_1 and h_1 from o_1, or from nothing."""
+        if self.time:
+            raise OutOfOrderError("start: this posterior has started already")
+        reading = first_number(self.setting, first_observation)
+        likelihood = filtering.first_likelihood(self.setting, reading)
+        initial = np.concatenate([group.initial for group in self._groups], axis=1)
+        if not filtering.begin(self._filters, initial, likelihood):
+            raise impossible(self.setting, reading, None, "the initial distribution")
+        begin = self.setting.initial * likelihood
+        self._past.start = begin / begin.sum() if begin.any() else begin
+        self._possible.now[:] = initial.max(axis=1) * likelihood > 0
+        self.time = 1
+
+    def update(self, action: int | str, observation: int | str | None) -> None:
+        """f_{t+1}, h_{t+1} and ñ_{t+1} from a_t and o_{t+1}; None is a lost reading."""
+        a, o = action_number(self.setting, action), reading_number(self.setting, observation)
+        self._take(np.array([a]), np.array([o]))
+
+    def update_many(self, actions: npt.ArrayLike, observations: npt.ArrayLike) -> None:
+        """`update` for each pair in turn, in compiled loops; −1 stands for a lost reading."""
+        self._take(*step_numbers(self.setting, actions, observations))
+
+    def _take(self, actions: Index, readings: Index) -> None:
+        if not self.time:
+            raise OutOfOrderError("update before start")
+        past = self._past
+        past.write(actions, readings)
+        end = past.length + len(actions)
+        while past.length < end:
+            past.length, why = ensemble.advance(
+                self._filters, self._used, self._possible, past.codes, past.length, end, self._rule
+            )
+            self.time = past.length + 1
+            if why == ensemble.REFRESH:
+                self._refresh_due()
+            elif why != ensemble.DONE:
+                raise self._refused(why)
+
+    def _refused(self, why: int) -> ImpossibleObservation:
+        a, o = self._past.step(self._past.length)
+        reading = None if o == self.setting.n_observations else o
+        if why == ensemble.IMPOSSIBLE:
+            return impossible(self.setting, reading, a, "every kernel that the prior allows")
+        return impossible(
+            self.setting, reading, a, f"all {self.size} kernels of the ensemble, though the prior allows it"
+        )
+
+    def filter_bank(self) -> tuple[filtering.Filters, ensemble.Possible, ensemble.RefreshRule]:
+        """For compiled loops: the filters, the possible states, and when to refresh."""
+        return self._filters, self._possible, self._rule
+
+    def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
+        """Record steps that a compiled loop has taken with the filters; refresh if it stopped for that."""
+        past = self._past
+        past.write(actions.astype(np.int64), observations.astype(np.int64))
+        past.length += len(actions)
+        self.time = past.length + 1
+        nothing = np.full_like(self._used.transition, np.nan)
+        self._used = self._used._replace(transition=nothing)  # its belief was not kept up
+        if refresh:
+            self._refresh_due()
+
+    # -- refreshes --------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Resample the kernels of every group by weight and move them, given the whole history."""
+        self._refresh(self._movable.tolist())
+
+    def _refresh_due(self) -> None:
+        """Refresh the groups for which the compiled loop has stopped."""
+        size = self.effective_size if len(self._movable) > 1 else 0.0
+        due = [
+            int(g)
+            for i, g in enumerate(self._movable)
+            if len(self._movable) == 1 or ensemble.group_due(self._filters, self._rule, i, size)
+        ]
+        self._refresh(due)
+
+    def _refresh(self, chosen: list[int]) -> None:
+        with np.errstate(divide="ignore"):
+            logs = self._filters.log_weight + np.log(self._filters.product)
+        groups = list(self._groups)
+        belief, counts = self._filters.belief.copy(), filtering.counts(self._filters)
+        for g in chosen:
+            part = slice(int(self._ends[g]) - groups[g].size, int(self._ends[g]))
+            largest = logs[part].max()
+            if largest == -np.inf:  # ruled out for good
+                continue
+            linear = np.exp(logs[part] - largest)
+            groups[g] = groups[g].refreshed(linear / linear.sum(), self._past, self._rng)
+            logs[part] = largest + np.log(linear.sum() / groups[g].size)
+            belief[:, part], visits = beliefs_and_visits(groups[g].kernels, self._past, groups[g].space)
+            counts[..., part] = visits.transpose(2, 0, 1, 3)
+        # Filters of their own, so that a snapshot taken before needs no copy of the old ones.
+        fresh = filtering.filters(self.setting, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size))
+        filtering.put_beliefs(fresh, belief)
+        filtering.put_counts(fresh, counts)
+        fresh.expected[...] = self._filters.expected
+        fresh.log_weight[...] = logs - logs.max()
+        fresh.product[...] = logs > -np.inf
+        fresh.scale[...] = np.exp(fresh.log_weight)
+        self._groups, self._filters = tuple(groups), fresh
+
+    # -- what is believed -------------------------------------------------------------------------
+
+    def sample_index(self, rng: np.random.Generator) -> int:
+        """Draw the number of a kernel of the ensemble, by weight."""
+        cumulative = np.cumsum(self.weights)
+        return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+
+    def sample(self, rng: np.random.Generator) -> Array:
+        """θ ~ f_t, a kernel `[A, S, S]`, whose belief is kept up from now on, until the next sample."""
+        n = self.sample_index(rng)
+        self._used = self._used._replace(
+            transition=self._filters.transition[..., n : n + 1].copy(),
+            belief=self._filters.belief[:, n : n + 1].copy(),
+        )
+        return self._filters.transition[..., n].copy()
+
+    def sample_model(self, rng: np.random.Generator) -> ModelSample:
+        """Draw θ ~ f_t; return it with h_t(·; θ)."""
+        n = self.sample_index(rng)
+        return ModelSample(self._filters.transition[..., n].copy(), self._filters.belief[:, n].copy())
+
+    def belief(self, theta: npt.ArrayLike) -> Array:
+        """h_t(·; θ) for any kernel: at once for the last one sampled, else from the whole history."""
+        if not self.time:
+            raise OutOfOrderError("belief before start")
+        transition = kernel("kernel", theta, self.setting)
+        if (transition == self._used.transition[..., 0]).all():
+            found = self._used.belief[:, 0].copy()
+        else:
+            found = self._belief_by_history(transition)
+        if not found.any():
+            raise ImpossibleObservation("the readings are impossible under this kernel: it has no belief")
+        return np.asarray(found)
+
+    def _belief_by_history(self, transition: Array) -> Array:
+        """The belief of any kernel; those of a finite set may have initial distributions of their own."""
+        for group, end in zip(self._groups, self._ends, strict=True):
+            if group.movable:
+                continue
+            same = np.flatnonzero((group.kernels == transition[..., None]).all(axis=(0, 1, 2)))
+            if len(same) and group.initial[:, same].any():
+                where = same + int(end) - group.size
+                weights, beliefs = self.weights[where], self._filters.belief[:, where]
+                alive = beliefs.any(axis=0)
+                weights = weights if weights.any() else alive / max(1, alive.sum())
+                return np.asarray(beliefs @ weights / max(weights.sum(), 1e-300))
+        past, likelihood = self._past, self._filters.likelihood
+        return np.asarray(ensemble.filter_one(transition, likelihood, past.start, past.codes, past.length))
+
+    def mean(self) -> Array:
+        """E[θ | F_t], a kernel `[A, S, S]`, as the ensemble has it."""
+        return np.asarray(self._filters.transition @ self.weights)
+
+    def mean_model(self) -> ModelSample:
+        """Return the posterior mean of θ, with its belief given the whole history."""
+        mean = self.mean()
+        return ModelSample(mean, self.belief(mean))
+
+    def mode_model(self, near: Array | None = None) -> ModelSample:
+        """Return a mode of the likeliest group, sought from the kernel `near` where that is of use."""
+        g = int(self.group_weights.argmax())
+        begin, end = int(self._ends[g]) - self._groups[g].size, int(self._ends[g])
+        weights = self.weights[begin:end]
+        found = self._groups[g].mode(weights / weights.sum(), self._past, near)
+        return ModelSample(found, self.belief(found))
+
+    def distance(self, kernel: Array) -> float:
+        """E‖θ − `kernel`‖₁, the mean of all rows."""
+        distance = np.abs(self.kernels - kernel).sum(axis=3).mean(axis=(1, 2))
+        return float(self.weights @ distance)
+
+    # -- going back, and files --------------------------------------------------------------------
+
+    def snapshot(self) -> Any:
+        """What `go_back` needs to take back whatever comes next, but for what is drawn from the generator."""
+        past, used = self._past, self._used
+        return (
+            (self.time, self._groups, past.length, past.start),
+            snapshots.snapshot(self._filters),
+            (used, used.belief.copy()),
+            self._possible.now.copy(),
+        )
+
+    def go_back(self, before: Any) -> None:
+        """Be as at the snapshot `before`; it can be repeated."""
+        plain, filters, (self._used, belief), possible = before
+        self.time, self._groups, self._past.length, self._past.start = plain
+        self._filters = snapshots.restored(filters)
+        self._used.belief[...] = belief
+        self._possible.now[...] = possible
+        for group in self._groups:
+            group.clear()  # what a pass that was cut short may have left
+
+    def state(self) -> State:
+        """All that the prior's `restore` needs, but for the generator's own state."""
+        return {
+            "prior": self.prior.fingerprint,
+            "time": self.time,
+            "history": self._past.past.copy(),
+            "history_start": self._past.start.copy(),
+            "possible": self._possible.now.astype(np.float64),
+            "used_kernel": self._used.transition.copy(),
+            "used_belief": self._used.belief.copy(),
+            **self._groups_state(),
+            **filtering.saved(self._filters),
+        }
+
+    def _groups_state(self) -> State:
+        """The sizes and states of the groups; names begin with the group's number where there are several."""
+        found: State = {}
+        for g, group in enumerate(self._groups):
+            before = f"group_{g}_" if len(self._groups) > 1 else ""
+            found |= {f"{before}{name}": value for name, value in group.state().items()}
+            found[f"{before}size"] = group.size
+        return found
+
+    def resume(self, state: Mapping[str, object]) -> None:
+        """Take up a saved state, of groups that are restored already.
+
+        Raises `InvalidModelError` for a state that this prior's posterior cannot be in.
+        """
+        self.time = restore_state(
+            state,
+            self.setting,
+            self.prior.fingerprint,
+            self._filters,
+            self._past,
+            self._possible,
+            self._used,
+            self._groups,
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(t={self.time}, {self.size} kernels)"
+
+
+def _joined(groups: Sequence[KernelGroup]) -> Array:
+    """[A, S, S', N]: the kernels of all groups, one after the other."""
+    return np.concatenate([group.kernels for group in groups], axis=-1)

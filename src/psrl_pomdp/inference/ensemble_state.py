@@ -1,0 +1,106 @@
+"""States of ensembles from files, checked before compiled code sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from .._utils.arrays import Array
+from ..errors import InvalidModelError
+from ..models.model import Setting
+from . import filter_bank as filtering
+from .encoding import same_prior
+from .history import History
+from .kernel_groups import MOST_KERNELS, KernelGroup
+from .sampled_filter import Possible, Used
+from .saved_states import (
+    array_in,
+    codes_in,
+    distributions_or_nothing,
+    filters_in,
+    has_shape,
+    time_in,
+    whole_in,
+)
+
+State = Mapping[str, object]
+
+
+def size_in(state: State, name: str = "size") -> int:
+    """Return the number of kernels of a group."""
+    return whole_in(state, name, 1, MOST_KERNELS)
+
+
+def check_sizes(state: State, setting: Setting, size: int) -> None:
+    """Refuse arrays of other sizes before anything of their size is made."""
+    n_states = setting.n_states
+    has_shape(state, "counts", (n_states, setting.n_actions, n_states, size))
+
+
+def restore_state(
+    state: State,
+    setting: Setting,
+    fingerprint: str,
+    filters: filtering.Filters,
+    past: History,
+    possible: Possible,
+    used: Used,
+    groups: Sequence[KernelGroup],
+) -> int:
+    """Take up a state into an ensemble that is fresh but for its groups, and return t."""
+    same_prior(state, fingerprint)
+    time = time_in(state)
+    filtering.resume(filters, filters_in(state, filtering.saved(filters), time))
+    _restore_history(state, setting, filters, past, possible, groups, time)
+    _restore_used(state, used, possible)
+    return time
+
+
+def _restore_history(
+    state: State,
+    setting: Setting,
+    filters: filtering.Filters,
+    past: History,
+    possible: Possible,
+    groups: Sequence[KernelGroup],
+    time: int,
+) -> None:
+    """What happened, and the states that it leaves possible."""
+    n_actions, n_readings, n_states = filters.likelihood.shape
+    codes = codes_in(state, "history", max(time - 1, 0), n_actions * n_readings)
+    start = array_in(state, "history_start", (n_states if time else 0,), 0.0, 1.0)
+    if time and not any(np.allclose(start, known, 0.0, 1e-9) for known in _starts(setting, groups)):
+        raise InvalidModelError("history_start is the belief after no first reading")
+    past.resume(start, codes)
+    now = array_in(state, "possible", (n_states,), 0.0, 1.0) > 0
+    if (filters.belief.any(axis=1) & ~now).any():
+        raise InvalidModelError("possible leaves out a state that a kernel believes in")
+    possible.now[:] = now
+
+
+def _restore_used(state: State, used: Used, possible: Possible) -> None:
+    """The kernel that was sampled last and its belief; not numbers where the belief was not kept up."""
+    kernel = array_in(state, "used_kernel", used.transition.shape, finite=False)
+    if not np.isnan(kernel).all():
+        kernel = array_in(state, "used_kernel", used.transition.shape, 0.0, 1.0 + 1e-6)
+        sums = kernel.sum(axis=2)
+        impossible = kernel[~possible.support[..., None]]
+        if kernel.any() and ((np.abs(sums - 1.0) > 1e-6).any() or (impossible > 0.0).any()):
+            raise InvalidModelError("used_kernel is no kernel that the prior allows")
+        distributions_or_nothing(
+            "used_belief", array_in(state, "used_belief", used.belief.shape, 0.0, 1.0 + 1e-6)
+        )
+    used.transition[...] = kernel
+    used.belief[...] = array_in(state, "used_belief", used.belief.shape, finite=False)
+
+
+def _starts(setting: Setting, groups: Sequence[KernelGroup]) -> Iterator[Array]:
+    """h_1 after every first reading that there can be."""
+    first = setting.first_observation
+    for reading in [None, *([] if first is None else range(setting.n_observations))]:
+        begin = setting.initial * filtering.first_likelihood(setting, reading)
+        if begin.any():
+            yield begin / begin.sum()
+        elif not all(group.movable for group in groups):  # possible from the start of another kernel alone
+            yield begin

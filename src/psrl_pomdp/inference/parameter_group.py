@@ -1,0 +1,180 @@
+"""The kernels of a `ParametricPrior` in an ensemble, and the density that their moves leave invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from .._utils.arrays import Array
+from ..errors import InvalidModelError
+from .filter_bank import likelihoods
+from .hidden_paths import expected_transitions, log_likelihoods, tabulate
+from .history import History
+from .moves import Target, Tuning, default_move
+from .parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample, support_of
+from .refresh import systematic
+from .saved_states import array_in
+from .workspace import Space, flat
+
+State = Mapping[str, object]
+
+_FEW, _SMALL, _LARGEST = 16, 64, 1024
+
+
+class ParameterGroup:
+    """N parameter vectors and their kernels, moved by `prior.move`."""
+
+    movable = True
+
+    def __init__(
+        self, prior: ParametricPrior, parameters: Array, tuning: Tuning, spaces: dict[int, Space]
+    ) -> None:
+        self.prior, self.parameters, self.tuning, self._spaces = prior, parameters, tuning, spaces
+        self.size = len(parameters)
+        self.weights = np.full(self.size, 1.0 / self.size)
+        self.initial = np.repeat(prior.setting.initial[:, None], self.size, axis=1)
+        self.kernels = np.ascontiguousarray(checked_kernels(prior, parameters).transpose(1, 2, 3, 0))
+        self.support = support_of(prior)
+        self.space = space_for(prior, self.size, spaces)
+
+    @classmethod
+    def drawn(cls, prior: ParametricPrior, rng: np.random.Generator) -> Self:
+        """Draw the parameters from the prior, and check that the prior's methods fit each other there."""
+        size = prior.ensemble_size or _default_size(
+            checked_sample(prior, np.random.default_rng(0), 1).shape[1]
+        )
+        parameters = checked_sample(prior, rng, size)
+        name = type(prior).__name__
+        density = checked_density(prior, parameters)
+        if not np.isfinite(density).all():
+            n = int(np.isneginf(density).argmax())
+            raise InvalidModelError(
+                f"{name}.log_density is -inf at {parameters[n].tolist()}, "
+                f"which {name}.sample_parameters has drawn"
+            )
+        found = cls(prior, parameters, {}, {})
+        again = checked_density(prior, parameters), checked_kernels(prior, parameters).transpose(1, 2, 3, 0)
+        for method, one, other in zip(
+            ("log_density", "kernels"), (density, found.kernels), again, strict=True
+        ):
+            if not np.array_equal(one, other):
+                raise InvalidModelError(f"{name}.{method} gave something else when it was called again")
+        return found
+
+    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> ParameterGroup:
+        """Resample by `weights[N]` and move, given the whole history."""
+        chosen = systematic(weights, rng.random())
+        target = HistoryTarget(self.prior, past, self._spaces, self.parameters.std(axis=0))
+        move = self.prior.move or default_move(self.parameters.shape[1])
+        moved, tuning = move(self.parameters[chosen].copy(), target, dict(self.tuning), rng)
+        moved = np.array(moved, dtype=np.float64)
+        if moved.shape != self.parameters.shape or not np.isfinite(checked_density(self.prior, moved)).all():
+            raise InvalidModelError(
+                f"the move {move!r} returned parameters of shape {moved.shape}, or some outside of "
+                "the prior's support"
+            )
+        return ParameterGroup(self.prior, moved, tuning, self._spaces)
+
+    def mode(self, weights: Array, past: History, near: Array | None) -> Array:
+        """Return the kernel at the highest posterior density of the parameters that is found nearby.
+
+        For up to ten parameters the search goes on from the best member of the ensemble by the simplex method
+        of Nelder and Mead.
+        """
+        from scipy.optimize import minimize  # takes a while to import, and is needed for nothing else here
+
+        target = HistoryTarget(self.prior, past, self._spaces, self.parameters.std(axis=0))
+        best = self.parameters[int(target.log_density(self.parameters).argmax())]
+        d = len(best)
+        if d <= 10:
+            corners = best + np.vstack([np.zeros(d), np.diag(target.spread + 1e-9)])
+            found = minimize(
+                lambda x: -float(target.log_density(x[None])[0]),
+                best,
+                method="Nelder-Mead",
+                options={"initial_simplex": corners, "maxfev": 60 * d, "xatol": 1e-6, "fatol": 1e-6},
+            )
+            best = found.x
+        return np.asarray(checked_kernels(self.prior, best[None])[0])
+
+    def clear(self) -> None:
+        """Clear the scratch of passes over the history."""
+        for space in self._spaces.values():
+            space.shares[...] = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Return the parameters and what moves have learned."""
+        return {
+            "parameters": self.parameters.copy(),
+            **{f"tuning_{name}": value for name, value in self.tuning.items()},
+        }
+
+    @classmethod
+    def restored(cls, prior: ParametricPrior, state: State, size: int) -> Self:
+        """Return the group whose `state()` this is. Raises `InvalidModelError` where there is no such one."""
+        d = checked_sample(prior, np.random.default_rng(0), 1).shape[1]
+        parameters = array_in(state, "parameters", (size, d))
+        if not np.isfinite(checked_density(prior, parameters)).all():
+            raise InvalidModelError("parameters: some are outside of the prior's support")
+        tuning: Tuning = {}
+        for name in state:
+            if name.startswith("tuning_"):
+                found = array_in(state, name, np.asarray(state[name]).shape)
+                tuning[name.removeprefix("tuning_")] = float(found) if found.ndim == 0 else found
+        return cls(prior, parameters, tuning, {})
+
+
+class HistoryTarget(Target):
+    """The posterior density of parameters given the whole history."""
+
+    def __init__(
+        self, prior: ParametricPrior, past: History, spaces: dict[int, Space], spread: Array
+    ) -> None:
+        self.prior, self.spread = prior, spread
+        self._past, self._spaces = past, spaces
+
+    def log_prior(self, parameters: Array) -> Array:
+        return checked_density(self.prior, parameters)
+
+    def log_likelihood(self, parameters: Array) -> Array:
+        kernels, space, logs = self._prepared(parameters)
+        past = self._past
+        log_likelihoods(
+            space.states, flat(kernels), space.likelihood, past.codes, past.length, past.start,
+            space.joint, space.alpha, space.checkpoints, logs,
+        )  # fmt: skip
+        return logs
+
+    def expected_transitions(self, parameters: Array) -> tuple[Array, Array]:
+        kernels, space, logs = self._prepared(parameters)
+        past, expected = self._past, np.zeros_like(kernels)
+        tabulate(flat(kernels), space.likelihood, space.joint)
+        expected_transitions(
+            space.states, past.codes, space.action_of, past.length, past.start,
+            space.joint, space.alpha, space.checkpoints, space.shares, logs, flat(expected),
+        )  # fmt: skip
+        return logs, expected.transpose(3, 0, 1, 2)
+
+    def kernels(self, parameters: Array) -> Array:
+        return checked_kernels(self.prior, parameters)
+
+    def _prepared(self, parameters: Array) -> tuple[Array, Space, Array]:
+        """The kernels [A, S, S', M], scratch for a pass over the history, and zeros [M]."""
+        kernels = np.ascontiguousarray(self.kernels(parameters).transpose(1, 2, 3, 0))
+        space = space_for(self.prior, len(parameters), self._spaces)
+        space.fit(self._past.length)
+        return kernels, space, np.zeros(len(parameters))
+
+
+def space_for(prior: ParametricPrior, size: int, spaces: dict[int, Space]) -> Space:
+    """Return scratch for `size` kernels, made once."""
+    if size not in spaces:
+        spaces[size] = Space(likelihoods(prior.setting), size)
+    return spaces[size]
+
+
+def _default_size(d: int) -> int:
+    """64 kernels for up to 16 parameters, four for each parameter beyond."""
+    return _SMALL if d <= _FEW else min(_LARGEST, 4 * d)
