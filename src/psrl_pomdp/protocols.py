@@ -102,7 +102,7 @@ class Posterior(Protocol):
 
 
 @runtime_checkable
-class FiniteSupport(Protocol):
+class FiniteSupport(Prior, Protocol):
     """A prior over finitely many kernels: plans can be kept, and P(θ* | data) is a number."""
 
     @property

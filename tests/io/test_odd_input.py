@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 from commands import run as command
 from psrl_pomdp import ParseError, PSRLAgent, problem
 from psrl_pomdp.studies import read_study
-from psrl_pomdp.studies.results import check_result, jobs_of
+from psrl_pomdp.studies.results import RunResult, check_result, decode, encode, jobs_of
 from psrl_pomdp.studies.runner import run
 from psrl_pomdp.studies.store import Store
-from psrl_pomdp.studies.study import study_from
+from psrl_pomdp.studies.study import Study, study_from
 
 GOOD = 'problem = "tiger"\nhorizon = 10\nseeds = 1\n'
 
@@ -76,7 +77,8 @@ def test_results_that_no_job_leaves(tmp_path: Path) -> None:
     study = study_from({"problem": "separated", "horizon": 30, "seeds": 1, "tolerance": 1e-2})
     store = Store.create(tmp_path / "s", study)
     run(store, workers=1)
-    good = store.read(jobs_of(study)[0])
+    result = store.read(jobs_of(study)[0])
+    good = json.loads(encode(result))["result"]
     odd: list[dict[str, Any]] = [
         {"times": [1, 2]},
         {"control": good["control"][:-1]},
@@ -88,10 +90,19 @@ def test_results_that_no_job_leaves(tmp_path: Path) -> None:
         {"cost": [1e300] * len(good["cost"])},
         {"violations": 3},
     ]
-    check_result(good, study, "good")
+    assert read(good, study) == result
     for change in odd:
         with pytest.raises(ParseError, match="the result is not one"):
-            check_result(good | change, study, "odd")
+            read(good | change, study)
+
+
+def read(result: dict[str, Any], study: Study) -> RunResult:
+    """The result in a file with a checksum that fits."""
+    body = json.dumps(result).encode()
+    seal = hashlib.sha256(body).hexdigest().encode()
+    found = decode(b'{"sha256":"' + seal + b'","result":' + body + b"}", "odd")
+    check_result(found, study, "odd")
+    return found
 
 
 def test_agents_are_saved_before_they_begin_and_after_a_log(tmp_path: Path) -> None:

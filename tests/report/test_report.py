@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -24,6 +25,7 @@ from psrl_pomdp.report.page_replay import replay
 from psrl_pomdp.report.page_text import verdict
 from psrl_pomdp.report.plan_figures import MissingExtraError
 from psrl_pomdp.simulation.trace import first_belief
+from psrl_pomdp.studies.experiment import Experiment
 from psrl_pomdp.studies.jobs import perform
 from psrl_pomdp.studies.results import Job, jobs_of
 from psrl_pomdp.studies.store import Store, StudyError
@@ -116,7 +118,7 @@ def test_posteriors_are_measured_as_their_priors_want(tiger: Store) -> None:
         "weight": ["psrl"],
         "distance": ["psrl-rows"],
     }
-    kept = np.array([result["posterior"] for result in tiger.done() if result["agent"] == "psrl"])
+    kept = np.array([result.posterior for result in tiger.done() if result.agent == "psrl"])
     own = found["weight"]["psrl"]
     assert own.mean.tolist() == kept.mean(axis=0).tolist()
     assert own.low.tolist() == kept.min(axis=0).tolist()
@@ -163,7 +165,7 @@ def test_the_bound_is_drawn_where_it_says_something(tmp_path: Path, tiger: Store
 @pytest.mark.parametrize("agent", ["psrl", "psrl-rows", "random"])
 def test_a_replay_is_the_run_that_was_kept(tiger: Store, agent: str) -> None:
     """Costs agree with the stored sums, and beliefs with Bayes' rule written out."""
-    found = replay(tiger, Job(agent, 1), 120)
+    found = replay(Experiment(tiger.study), tiger.read(Job(agent, 1)), 120)
     assert found.same
     assert (found.own_beliefs is None) == (agent == "random")
     world = problem("tiger")
@@ -183,9 +185,10 @@ def test_a_replay_that_differs_says_so(tmp_path: Path) -> None:
     words: dict[str, Any] = {"problem": "tiger", "horizon": 60, "seeds": 1, "agents": [{"kind": "random"}]}
     store = studied(tmp_path / "r", study_from(words))
     [result] = store.done()
-    result["cost"] = [cost + 1.0 for cost in result["cost"]]
-    store.read = lambda job: result  # type: ignore[method-assign]
-    assert not replay(store, Job("random", 0)).same
+    other = msgspec.structs.replace(result, cost=[cost + 1.0 for cost in result.cost])
+    experiment = Experiment(store.study)
+    assert replay(experiment, result).same
+    assert not replay(experiment, other).same
 
 
 # -- the verdict ------------------------------------------------------------------------------------

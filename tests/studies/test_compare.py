@@ -21,7 +21,8 @@ from psrl_pomdp.cli.compare import command
 from psrl_pomdp.errors import InvalidModelError, ParseError, PSRLError
 from psrl_pomdp.studies.agent_kinds import KINDS, LEARNERS
 from psrl_pomdp.studies.comparison import contestants, decades, told_of, verdicts
-from psrl_pomdp.studies.jobs import agent_for, dirichlet_of, model_of, perform_and_measure, refusals, world_of
+from psrl_pomdp.studies.experiment import Experiment
+from psrl_pomdp.studies.jobs import perform_and_measure
 from psrl_pomdp.studies.results import Job
 from psrl_pomdp.studies.runner import run
 from psrl_pomdp.studies.store import Store
@@ -131,7 +132,7 @@ def test_everybody_takes_part_unless_asked() -> None:
 def test_those_who_do_not_fit_say_why(name: str) -> None:
     known = contestants(problem(name))
     study = study_from({"problem": name, "horizon": 10, "seeds": 2, "agents": list(known.values())})
-    refused = refusals(study)
+    refused = Experiment(study).refusals()
     if name == "random-readout":
         assert refused == {}
     else:
@@ -142,7 +143,7 @@ def test_those_who_do_not_fit_say_why(name: str) -> None:
 def test_an_option_that_is_none_is_named() -> None:
     agents = [{"kind": "mean", "options": {"exploraton": 1.0}}]
     study = study_from({"problem": "separated", "horizon": 10, "seeds": 2, "agents": agents})
-    assert "no option 'exploraton' (did you mean 'exploration'?)" in refusals(study)["mean"]
+    assert "no option 'exploraton' (did you mean 'exploration'?)" in Experiment(study).refusals()["mean"]
 
 
 def test_a_kind_without_a_prior_has_no_schedule() -> None:
@@ -182,7 +183,7 @@ def test_jobs_that_a_broken_executor_left_are_named(tmp_path: Path) -> None:
 
 def test_an_interrupt_while_the_truth_is_planned_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped = replace(plan(problem("railway"), 0.1), status="interrupted")
-    monkeypatch.setattr("psrl_pomdp.studies.jobs.plan", lambda *_, **__: stopped)
+    monkeypatch.setattr("psrl_pomdp.studies.experiment.plan", lambda *_, **__: stopped)
     study = study_from({"problem": "railway", "horizon": 9, "seeds": 1, "agents": [{"kind": "random"}]})
     with pytest.raises(KeyboardInterrupt):
         perform_and_measure(study, Job("random", 0))
@@ -208,22 +209,21 @@ def test_every_kind_runs_and_can_be_kept(kind: str) -> None:
             "tolerance": 1e-3,
         }
     )
-    data, effects = perform_and_measure(study, Job(kind, 0))
+    data, effects, _ = perform_and_measure(study, Job(kind, 0))
     assert effects.steps == 150
     assert effects.seconds >= effects.planning >= 0.0
     assert effects.memory
-    again, _ = perform_and_measure(study, Job(kind, 0))
-    assert data == again
+    assert perform_and_measure(study, Job(kind, 0)).data == data
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_saved_agent_of_the_kind_is_refused(kind: str) -> None:
     study = study_from({"problem": "random-readout", "horizon": 1, "seeds": 1, "agents": [{"kind": kind}]})
-    world, model = world_of(study, 0)
-    agent: Any = agent_for(study, study.agents[0], world, model, 0)
+    experiment = Experiment(study)
+    agent: Any = experiment.agent(study.agents[0], 0)
     agent.act(0)
     words = {"words": np.frombuffer(b"{}", np.uint8)}
-    foreign = {type(one): one.to_bytes() for one in (RandomAgent(2), TSDEAgent(dirichlet_of(model)))}
+    foreign = {type(one): one.to_bytes() for one in (RandomAgent(2), TSDEAgent(experiment.dirichlet_prior))}
     foreign.pop(type(agent), None)
     for data in (b"", b"no archive", pack({}), pack(words), *foreign.values()):
         with pytest.raises(ParseError):
@@ -237,18 +237,18 @@ def test_worlds_do_not_depend_on_who_is_compared() -> None:
     second = study_from(
         {"problem": "separated", "horizon": 10, "seeds": 2, "truth": "prior", "agents": agents}
     )
-    assert world_of(first, 1)[0].fingerprint == world_of(second, 1)[0].fingerprint
+    assert Experiment(first).model(1) == Experiment(second).model(1)
 
 
 def test_a_prior_that_is_left_open_is_the_family_where_there_is_one() -> None:
     """What a learner was told is what it was made from."""
     for name, told in (("separated", "sensor, family"), ("random-readout", "sensor, prior")):
         study = study_from({"problem": name, "horizon": 10, "seeds": 2, "agents": [{"kind": "map"}]})
-        spec, model = study.agents[0], model_of(study)
-        agent = agent_for(study, spec, model, model, 0)
+        spec, experiment = study.agents[0], Experiment(study)
+        agent = experiment.agent(spec, 0)
         assert isinstance(agent, MAPAgent)
         assert isinstance(agent.prior, FinitePrior) == (told == "sensor, family")
-        assert told_of(spec, model) == told
+        assert told_of(spec, experiment.problem) == told
     assert told_of(AgentSpec("psrl", prior="dirichlet"), problem("separated")) == "sensor, prior"
     assert told_of(AgentSpec("tsde"), problem("separated")) == "sensor, prior"
 

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from psrl_pomdp import POMDP, DirichletPrior, InvalidModelError, Setting, plan, problem
 from psrl_pomdp.cli.doubt import command
-from psrl_pomdp.studies.sensor_sensitivity import _told, perturbed, sensor_doubt
+from psrl_pomdp.inference.choosing import with_setting
+from psrl_pomdp.studies.sensor_sensitivity import perturbed, sensor_doubt
 
 
 @pytest.mark.parametrize("name", ["railway", "tiger", "machine-repair"])
@@ -48,7 +49,7 @@ def test_a_first_reading_of_its_own_stays_one(by_action: bool) -> None:
 def test_the_learner_keeps_known_and_shared_rows() -> None:
     setting = Setting([[0.9, 0.1], [0.1, 0.9]], [[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5])
     prior = DirichletPrior(setting, np.ones((2, 2, 2)), known={(0, 0): [0.3, 0.7]}, ties=[[(1, 0), (1, 1)]])
-    told = _told(prior, perturbed(setting, 0.2, np.random.default_rng(1)))
+    told = with_setting(prior, perturbed(setting, 0.2, np.random.default_rng(1)))
     assert told.setting != setting
     for name in ("concentration", "known", "row"):
         np.testing.assert_array_equal(getattr(told, name), getattr(prior, name))

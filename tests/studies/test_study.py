@@ -12,6 +12,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -102,7 +103,7 @@ def test_a_model_file_beside_the_study(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text('problem = "mine.json"\nhorizon = 50\nseeds = 1\ntolerance = 1e-3\n')
     study = read_study(tmp_path / "study.toml")
     result = decode(perform(study, jobs_of(study)[0]), "x")
-    assert result["horizon"] == 50
+    assert result.horizon == 50
     words = {"problem": "x", "horizon": 5, "seeds": 1, "agents": [{"kind": "psrl", "prior": "finite"}]}
     finite = with_file(study_from(words), tmp_path / "mine.json")
     with pytest.raises(PSRLError, match="no finite family"):
@@ -125,17 +126,17 @@ def test_the_same_bytes_in_any_order_and_on_any_engine(tmp_path: Path) -> None:
     assert contents(tmp_path / "a") == contents(tmp_path / "b") == contents(tmp_path / "c")
     assert verify(inline, 2) == (2, [])
     path = inline.path(Job("psrl", 0))
-    path.write_bytes(encode(inline.read(Job("psrl", 0)) | {"cost": [0.0]}))
+    path.write_bytes(encode(msgspec.structs.replace(inline.read(Job("psrl", 0)), cost=[0.0])))
     assert verify(inline, 6) == (6, ["psrl-00000"])
 
 
 def test_all_agents_meet_the_same_world_and_chance() -> None:
     study = small(truth="prior", agents=[{"kind": "random"}, {"kind": "random", "name": "other"}])
     one, other = (decode(perform(study, Job(name, 1)), "x") for name in ("random", "other"))
-    assert one["truth"] == other["truth"]
-    assert one["cost"] != other["cost"]
+    assert one.truth == other.truth
+    assert one.cost != other.cost
     again = decode(perform(study, Job("random", 0)), "x")
-    assert again["truth"] != one["truth"]
+    assert again.truth != one.truth
 
 
 def test_summary_and_tables(tmp_path: Path) -> None:
@@ -155,9 +156,9 @@ def test_summary_and_tables(tmp_path: Path) -> None:
         zip(RUNS, next(row for row in reversed(lines) if row.startswith("psrl,2,")).split(","), strict=True)
     )
     result = store.read(Job("psrl", 2))
-    assert float(last["control"]) == result["control"][-1]
+    assert float(last["control"]) == result.control[-1]
     assert float(last["regret_lower"]) <= float(last["regret_upper"])
-    assert int(last["episodes"]) == len(result["episodes"]["start"])
+    assert int(last["episodes"]) == len(result.episodes.start)
 
 
 # -- crashes ------------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ class Keeping(Inline):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         study, job, _ = args
-        return super().submit(fn, study, job, self.store.partial_path(job))
+        return super().submit(fn, study, job, self.store.partial_path(job), **kwargs)
 
 
 def test_a_hundred_kills_change_nothing(tmp_path: Path) -> None:
@@ -375,4 +376,4 @@ def test_parquet_holds_the_same_as_csv(tmp_path: Path) -> None:
     assert [tuple(table.column_names) for table in tables] == [RUNS, EPISODES]
     plain, _ = write_tables(store)
     assert tables[0].num_rows == len(plain.read_text().splitlines()) - 1
-    assert tables[0].column("control").to_pylist()[-1] == store.read(Job("random", 0))["control"][-1]
+    assert tables[0].column("control").to_pylist()[-1] == store.read(Job("random", 0)).control[-1]

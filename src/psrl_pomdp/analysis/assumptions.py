@@ -13,19 +13,19 @@ Verdicts: `holds` and `fails` are proved, `seems to hold` and `seems to fail` ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from ..inference import DirichletPrior, FinitePrior
+from ..inference.choosing import is_always_positive
 from ..models.model import POMDP, Setting
 from ..models.structure import Structure, analyse
 from ..planning import Plan, plan
+from ..protocols import FiniteSupport, Prior
 from .bounds import FiniteBound, GeneralBound, finite_bound, general_bound, largest_span
 from .concentration import STEADY, VANISHED, Concentration, estimate_concentration
 from .confusion import Confusion, confusions
-from .runs import Prior
 from .separation import separation
 
 Verdict = Literal["holds", "seems to hold", "open", "seems to fail", "fails"]
@@ -57,7 +57,6 @@ class Assessment:
     confusions: tuple[Confusion, ...]
     finite: FiniteBound | None
     general: GeneralBound | None
-    conclusions: tuple[str, ...]  # which theorem applies, and what does where none does
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
@@ -66,9 +65,15 @@ class Assessment:
     @property
     def failing(self) -> tuple[Aspect, ...]:
         """Those of the theorem for this prior that fail, or seem to."""
-        finite = isinstance(self.prior, FinitePrior)
-        needed = (self.bellman, self.separation) if finite else (self.bellman, self.belief, self.kernel)
+        needed = case_of(self.prior).needed(self)
         return tuple(aspect for aspect in needed if "fail" in aspect.verdict)
+
+    @property
+    def conclusions(self) -> tuple[str, ...]:
+        """Which theorem applies, and what holds where none does."""
+        if self.bellman.verdict == "fails":
+            return "no theorem of the paper applies: there is no one J to compare with", _ALWAYS
+        return case_of(self.prior).conclusions(self)
 
 
 def assess(
@@ -88,44 +93,23 @@ def assess(
     >>> found.bellman.verdict, found.separation.verdict
     ('seems to hold', 'fails')
     """
-    facts = analyse(model)
-    worlds = [prior.model(m) for m in range(len(prior))] if isinstance(prior, FinitePrior) else [model]
+    facts, case = analyse(model), case_of(prior)
+    worlds = case.worlds(model)
     plans = [plan(world, tolerance, max_work=max_work) for world in worlds]
-    first = _bellman(prior, worlds, plans)
-    second, confused, bound = _separation(prior, plans)
+    first = case.bellman([bellman_of(world, own) for world, own in zip(worlds, plans, strict=True)])
+    first = replace(first, numbers=first.numbers | _spans(plans))
+    second, confused, bound = case.separation(plans)
     seen = estimate_concentration(prior, horizon, seeds)
-    third, fourth = _concentration(prior, facts, second, seen)
+    third, fourth = _concentration(facts, case.concentrates(second), seen)
     general = None
     if not any(own.depends_on_start for own in plans):
         general = general_bound(model.setting, largest_span(plans), seen.k1, seen.k2)
     return Assessment(
-        prior, first, second, third, fourth, _sensor(model, facts), tuple(confused), bound, general,
-        _conclusions(prior, first, second, third, fourth, confused, bound),
-    )  # fmt: skip
+        prior, first, second, third, fourth, _sensor(model, facts), tuple(confused), bound, general
+    )
 
 
 # -- 1 -------------------------------------------------------------------------------------------
-
-
-def _bellman(prior: Prior, worlds: list[POMDP], plans: list[Plan]) -> Aspect:
-    """The worst over the kernels of a family; for Dirichlet rows the model, and what is sure of draws."""
-    order: tuple[Verdict, ...] = ("fails", "open", "seems to hold", "holds")
-    found = [bellman_of(world, own) for world, own in zip(worlds, plans, strict=True)]
-    positive = isinstance(prior, DirichletPrior) and (prior.concentration > 0.0).all()
-    if positive and "hold" in found[0].verdict:
-        words = (
-            "every transition of almost every draw has positive probability (Platzman 1980); no one H serves "
-            "all draws, so the theorem is about those with a span up to some H"
-        )
-        return Aspect("1 Bellman", "holds", words, found[0].numbers | _spans(plans))
-    worst = min(range(len(found)), key=lambda m: order.index(found[m].verdict))
-    words = found[worst].words
-    if len(found) > 1 and len({each.verdict for each in found}) > 1:
-        words = f"kernel {worst}: {words}"
-    elif isinstance(prior, DirichletPrior):
-        draws = "almost every draw from the prior is free of that" if positive else "draws may differ"
-        words = f"for this model: {words}; {draws}"
-    return Aspect("1 Bellman", found[worst].verdict, words, found[worst].numbers | _spans(plans))
 
 
 def bellman_of(model: POMDP, own: Plan) -> Aspect:
@@ -185,35 +169,7 @@ def _spans(plans: list[Plan]) -> dict[str, Any]:
     return {"span": [min(low for low, _ in spans), max(high for _, high in spans)]} if spans else {}
 
 
-# -- 2 -------------------------------------------------------------------------------------------
-
-
-def _separation(prior: Prior, plans: list[Plan]) -> tuple[Aspect, list[Confusion], FiniteBound | None]:
-    if not isinstance(prior, FinitePrior):
-        words = "about finite families; this prior is over a continuum of kernels"
-        return Aspect("2 separation", "open", words), [], None
-    margins = separation(prior)
-    bound = (
-        None if any(own.depends_on_start for own in plans) else finite_bound(prior, plans, margins=margins)
-    )
-    m, n, a = margins.worst
-    action = prior.setting.names.action(a)
-    numbers: dict[str, Any] = {
-        "epsilon": margins.epsilon,
-        "worst": [m, n, a],
-        "margins": margins.margins.tolist(),
-    }
-    if margins.epsilon > 0.0:
-        words = f"ε ≥ {margins.epsilon:.4g} nats; least between kernels {m} and {n} under {action}"
-        return Aspect("2 separation", "holds", words, numbers), [], bound
-    found = confusions(prior, margins, plans)
-    found.sort(key=lambda each: (not each.never, not each.refuted))
-    pairs = "1 pair of kernels" if len(found) == 1 else f"{len(found)} pairs of kernels"
-    harm = sum(not each.harmless for each in found)
-    words = f"ε = 0: {pairs} without a margin under some action, {harm or 'none'} of them with a cost"
-    verdict: Verdict = "fails" if any(each.refuted for each in found) else "open"
-    return Aspect("2 separation", verdict, words, numbers), found, bound
-
+# -- 3 and 4 -------------------------------------------------------------------------------------
 
 # Short runs cannot show this failing: they are still looking.
 _UNSEEN = (
@@ -221,12 +177,9 @@ _UNSEEN = (
     "wrongly be held to be good for ever"
 )
 
-# -- 3 and 4 -------------------------------------------------------------------------------------
 
-
-def _concentration(
-    prior: Prior, facts: Structure, second: Aspect, seen: Concentration
-) -> tuple[Aspect, Aspect]:
+def _concentration(facts: Structure, proved: bool, seen: Concentration) -> tuple[Aspect, Aspect]:
+    """Assumptions 3 and 4; `proved` is whether they follow from assumption 2."""
     runs = f"{len(seen.belief)} runs of {seen.times[-1]} steps"
     lemma = "follows from 2 while no reading moves the episodes, as with m̃_t = t"
     found = []
@@ -241,7 +194,7 @@ def _concentration(
         verdict: Verdict = "seems to fail" if low > STEADY else "seems to hold" if high <= STEADY else "open"
         if name == "3 belief" and facts.perfect_observation:
             verdict, estimate = "holds", "the belief is the state, whatever the kernel"
-        elif isinstance(prior, FinitePrior) and second.verdict == "holds":
+        elif proved:
             verdict, estimate = "holds", f"{lemma}; {estimate}"
         elif verdict == "seems to hold" and facts.blind_actions:
             verdict, estimate = "open", f"{estimate}; {_UNSEEN}"
@@ -270,67 +223,156 @@ def _sensor(model: POMDP, facts: Structure) -> Aspect:
     return Aspect("sensor", "fails", words, numbers)
 
 
-# -- what follows --------------------------------------------------------------------------------
+# -- what differs between the two theorems ---------------------------------------------------------
+
+_DOUBTFUL_FIRST: tuple[Verdict, ...] = ("fails", "open", "seems to hold", "holds")
+_ALWAYS = (
+    "what holds all the same: the posterior, the lemmas on episodes and pseudo-counts, and the certified "
+    "regret of any run"
+)
 
 
-def _conclusions(
-    prior: Prior,
-    first: Aspect,
-    second: Aspect,
-    third: Aspect,
-    fourth: Aspect,
-    confused: list[Confusion],
-    bound: FiniteBound | None,
-) -> tuple[str, ...]:
-    always = (
-        "what holds all the same: the posterior, the lemmas on episodes and pseudo-counts, and the certified "
-        "regret of any run"
-    )
-    if first.verdict == "fails":
-        return ("no theorem of the paper applies: there is no one J to compare with", always)
-    if not isinstance(prior, FinitePrior):
-        against = [each.name for each in (third, fourth) if "fail" in each.verdict]
+def case_of(prior: Prior) -> FiniteCase | GeneralCase:
+    """Return the theorem that is about this prior."""
+    return FiniteCase(prior) if isinstance(prior, FiniteSupport) else GeneralCase(prior)
+
+
+@dataclass(frozen=True)
+class FiniteCase:
+    """Theorem 1: the prior is over finitely many kernels, and assumptions 1 and 2 are needed."""
+
+    prior: FiniteSupport
+
+    def needed(self, found: Assessment) -> tuple[Aspect, ...]:
+        """Return what the theorem assumes."""
+        return found.bellman, found.separation
+
+    def worlds(self, model: POMDP) -> list[POMDP]:
+        """Return the models that are planned for: all that the prior holds possible."""
+        return [self.prior.model(m) for m in range(len(self.prior))]
+
+    def bellman(self, found: list[Aspect]) -> Aspect:
+        """Return assumption 1 for the kernel for which it is most doubtful."""
+        worst = min(range(len(found)), key=lambda m: _DOUBTFUL_FIRST.index(found[m].verdict))
+        if len({each.verdict for each in found}) == 1:
+            return found[worst]
+        return replace(found[worst], words=f"kernel {worst}: {found[worst].words}")
+
+    def separation(self, plans: list[Plan]) -> tuple[Aspect, list[Confusion], FiniteBound | None]:
+        """Return assumption 2, the pairs of kernels without a margin, and the theorem's constants."""
+        prior, margins = self.prior, separation(self.prior)
+        bound = None
+        if not any(own.depends_on_start for own in plans):
+            bound = finite_bound(prior, plans, margins=margins)
+        m, n, a = margins.worst
+        action = prior.setting.names.action(a)
+        numbers: dict[str, Any] = {
+            "epsilon": margins.epsilon,
+            "worst": [m, n, a],
+            "margins": margins.margins.tolist(),
+        }
+        if margins.epsilon > 0.0:
+            words = f"ε ≥ {margins.epsilon:.4g} nats; least between kernels {m} and {n} under {action}"
+            return Aspect("2 separation", "holds", words, numbers), [], bound
+        found = confusions(prior, margins, plans)
+        found.sort(key=lambda each: (not each.never, not each.refuted))
+        pairs = "1 pair of kernels" if len(found) == 1 else f"{len(found)} pairs of kernels"
+        harm = sum(not each.harmless for each in found)
+        words = f"ε = 0: {pairs} without a margin under some action, {harm or 'none'} of them with a cost"
+        verdict: Verdict = "fails" if any(each.refuted for each in found) else "open"
+        return Aspect("2 separation", verdict, words, numbers), found, bound
+
+    def concentrates(self, second: Aspect) -> bool:
+        """Return whether assumptions 3 and 4 follow from assumption 2."""
+        return second.verdict == "holds"
+
+    def conclusions(self, found: Assessment) -> tuple[str, ...]:
+        """Return what follows for the regret."""
+        if found.separation.verdict == "holds":
+            return self._theorem_one(found.bellman, found.finite)
+        lines = ["the O(log T) theorem does not apply: its margin ε is 0"]
+        harm = [each for each in found.confusions if not each.harmless]
+        for_good = [each for each in harm if each.never]
+        if for_good:
+            pairs = ", ".join("{} and {}".format(*each.kernels) for each in for_good[:4])
+            lines.append(
+                f"regret is linear for one of kernels {pairs} at least: no reading ever tells which it is"
+            )
+        elif harm:
+            lines.append("regret is sublinear only if what is played tells apart the kernels that matter")
+        else:
+            lines.append("confusing the kernels in question costs nothing that planning can see")
+        return (*lines, _ALWAYS)
+
+    def _theorem_one(self, first: Aspect, bound: FiniteBound | None) -> tuple[str, ...]:
+        given = "" if first.verdict == "holds" else ", as far as assumption 1 does"
+        lines = [f"the O(log T) theorem applies{given}, with the doubling schedule"]
+        starts = np.array([self.prior.model(m).setting.initial for m in range(len(self.prior))])
+        if (starts != starts[0]).any():
+            lines.append("its proof takes the first reading to have one law; here starts differ by kernel")
+        if bound is None:
+            return tuple(lines)
+        if bound.beta.value <= 0.0:
+            lines.append(
+                "but some reading can have probability 0: d is infinite, β = 0, and the constants say nothing"
+            )
+            return tuple(lines)
+        horizons = 10.0 ** np.arange(1, 13)
+        useful = horizons[bound.corrected(horizons) < horizons]
+        at = "above T up to 10^12"
+        if len(useful):
+            at = f"below T from about T = 10^{np.log10(useful[0]):.0f} on"
+        lines.append(
+            f"β = {bound.beta.value:.3g}, α = {bound.alpha.value:.3g}, d = {bound.spread.value:.3g} "
+            f"(computed), H = {bound.span.value:.3g} (estimated): the bound of the proof is {at}"
+        )
+        return tuple(lines)
+
+
+@dataclass(frozen=True)
+class GeneralCase:
+    """The O(T^2/3) theorem: it is about any prior, and assumptions 1, 3 and 4 are needed."""
+
+    prior: Prior
+
+    def needed(self, found: Assessment) -> tuple[Aspect, ...]:
+        """Return what the theorem assumes."""
+        return found.bellman, found.belief, found.kernel
+
+    def worlds(self, model: POMDP) -> list[POMDP]:
+        """Return the models that are planned for: the given one stands for all draws."""
+        return [model]
+
+    def bellman(self, found: list[Aspect]) -> Aspect:
+        """Return assumption 1 for the model, and what is sure of draws from the prior."""
+        [own] = found
+        positive = is_always_positive(self.prior)
+        if positive and "hold" in own.verdict:
+            words = (
+                "every transition of almost every draw has positive probability (Platzman 1980); no one H "
+                "serves all draws, so the theorem is about those with a span up to some H"
+            )
+            return replace(own, verdict="holds", words=words)
+        draws = "almost every draw from the prior is free of that" if positive else "draws may differ"
+        return replace(own, words=f"for this model: {own.words}; {draws}")
+
+    def separation(self, plans: list[Plan]) -> tuple[Aspect, list[Confusion], FiniteBound | None]:
+        """Return that assumption 2 is not about this prior."""
+        words = "about finite families; this prior is over a continuum of kernels"
+        return Aspect("2 separation", "open", words), [], None
+
+    def concentrates(self, second: Aspect) -> bool:
+        """Return whether assumptions 3 and 4 follow from assumption 2: never, for such a prior."""
+        return False
+
+    def conclusions(self, found: Assessment) -> tuple[str, ...]:
+        """Return what follows for the regret."""
+        verdicts = {each.name: each.verdict for each in (found.belief, found.kernel)}
+        against = [name for name, verdict in verdicts.items() if "fail" in verdict]
         if against:
             words = f"the O(T^2/3) theorem is not to be relied on: assumption {' and '.join(against)}"
-            return (words, always)
-        if "open" in (third.verdict, fourth.verdict):
+        elif "open" in verdicts.values():
             words = "the O(T^2/3) theorem applies if assumptions 3 and 4 hold, which is open"
-            return (words, always)
-        return ("the O(T^2/3) theorem applies if assumptions 3 and 4 are as they seem", always)
-    if second.verdict == "holds":
-        return _theorem_one(prior, first, bound)
-    lines = ["the O(log T) theorem does not apply: its margin ε is 0"]
-    harm = [each for each in confused if not each.harmless]
-    for_good = [each for each in harm if each.never]
-    if for_good:
-        pairs = ", ".join("{} and {}".format(*each.kernels) for each in for_good[:4])
-        lines.append(
-            f"regret is linear for one of kernels {pairs} at least: no reading ever tells which it is"
-        )
-    elif harm:
-        lines.append("regret is sublinear only if what is played tells apart the kernels that matter")
-    else:
-        lines.append("confusing the kernels in question costs nothing that planning can see")
-    return (*lines, always)
-
-
-def _theorem_one(prior: FinitePrior, first: Aspect, bound: FiniteBound | None) -> tuple[str, ...]:
-    given = "" if first.verdict == "holds" else ", as far as assumption 1 does"
-    lines = [f"the O(log T) theorem applies{given}, with the doubling schedule"]
-    if (prior.initial != prior.initial[0]).any():
-        lines.append("its proof takes the first reading to have one law; here starts differ by kernel")
-    if bound is None:
-        return tuple(lines)
-    if bound.beta.value <= 0.0:
-        lines.append(
-            "but some reading can have probability 0: d is infinite, β = 0, and the constants say nothing"
-        )
-        return tuple(lines)
-    horizons = 10.0 ** np.arange(1, 13)
-    useful = horizons[bound.corrected(horizons) < horizons]
-    at = f"below T from about T = 10^{np.log10(useful[0]):.0f} on" if len(useful) else "above T up to 10^12"
-    lines.append(
-        f"β = {bound.beta.value:.3g}, α = {bound.alpha.value:.3g}, d = {bound.spread.value:.3g} (computed), "
-        f"H = {bound.span.value:.3g} (estimated): the bound of the proof is {at}"
-    )
-    return tuple(lines)
+        else:
+            words = "the O(T^2/3) theorem applies if assumptions 3 and 4 are as they seem"
+        return words, _ALWAYS

@@ -39,9 +39,9 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array
 from ..errors import InvalidModelError
-from ..inference import FinitePrior
 from ..models.model import Setting
 from ..planning import Plan, plan
+from ..protocols import FiniteSupport, Prior
 from .separation import Separation, separation
 
 Basis = Literal["computed", "estimated", "given"]
@@ -98,7 +98,7 @@ class FiniteBound:
 
 
 def finite_bound(
-    prior: FinitePrior,
+    prior: Prior,
     plans: Sequence[Plan] | None = None,
     *,
     span: float | None = None,
@@ -106,7 +106,8 @@ def finite_bound(
 ) -> FiniteBound:
     """Theorem 1's constants for this prior.
 
-    `plans`, one a kernel, give H, and `margins` ε; they are made where not given.
+    `plans`, one a kernel, give H, and `margins` ε; they are made where not given. Raises `InvalidModelError`
+    where the prior has no finite support, or gives a kernel the weight 0.
 
     >>> from psrl_pomdp import problem
     >>> bound = finite_bound(problem("separated").family, span=1.2)
@@ -115,6 +116,7 @@ def finite_bound(
     >>> bool(bound.proved(1000) < bound.corrected(1000) < bound.stated(1000))
     True
     """
+    prior = finite_support(prior)
     if span is None:
         high = largest_span(plans or [plan(prior.model(m), max_work=3e8) for m in range(len(prior))])
     else:
@@ -133,12 +135,14 @@ def finite_bound(
     )
 
 
-def finite_bound_at(prior: FinitePrior, times: npt.ArrayLike) -> tuple[FiniteBound, Array]:
+def finite_bound_at(prior: Prior, times: npt.ArrayLike) -> tuple[FiniteBound, Array]:
     """Return Theorem 1's constants for this prior, and the corrected bound on the scaled regret at `times`.
 
-    Raises `InvalidModelError` with the reason where the theorem gives no bound: where β = 0, or where some
-    number of it is infinite. Whether β is 0 is found out before anything is planned.
+    Raises `InvalidModelError` with the reason where the theorem gives no bound: where the prior has no finite
+    support, where β = 0, or where some number of it is infinite. Whether β is 0 is found out before anything
+    is planned.
     """
+    prior = finite_support(prior)
     margins = separation(prior)
     if rate(margins.epsilon, float(likelihood_ranges(prior).max())) <= 0.0:
         raise InvalidModelError(_NO_BOUND)
@@ -147,6 +151,15 @@ def finite_bound_at(prior: FinitePrior, times: npt.ArrayLike) -> tuple[FiniteBou
     if not np.isfinite(values).all():
         raise InvalidModelError(_NO_BOUND)
     return constants, values
+
+
+def finite_support(prior: Prior) -> FiniteSupport:
+    """Return `prior`; raise `InvalidModelError` where it is not over finitely many kernels."""
+    if isinstance(prior, FiniteSupport):
+        return prior
+    raise InvalidModelError(
+        f"Theorem 1 is about finitely many kernels, and a {type(prior).__name__} has no finite support"
+    )
 
 
 def rate(epsilon: float, d: float) -> float:
@@ -160,7 +173,7 @@ def rate(epsilon: float, d: float) -> float:
     return float(min(0.5 * epsilon, (epsilon / d) ** 2 / 8.0)) if epsilon > 0.0 else 0.0
 
 
-def likelihood_ranges(prior: FinitePrior) -> Array:
+def likelihood_ranges(prior: FiniteSupport) -> Array:
     """[M, M, A]: how wide log ν_m(o)/ν_n(o) ranges over readings and beliefs after each action."""
     readings = prior.kernels @ prior.setting.observation  # [M, A, S, O]: ν from each state
     least, most = readings.min(axis=2), readings.max(axis=2)  # [M, A, O]

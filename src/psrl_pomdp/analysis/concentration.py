@@ -23,12 +23,12 @@ from ..agents import compiled_steps as steps
 from ..agents.planning_budget import Effort
 from ..agents.psrl import PSRLAgent
 from ..errors import InvalidModelError
-from ..protocols import FiniteSupport, WeightedKernels
+from ..protocols import FiniteSupport, Posterior, Prior, Summarizable, WeightedKernels
 from ..simulation.runs import Simulation, log_spaced
 from ..simulation.trace import Trace
 from .bounds import Constant
 from .run_checks import starts_of
-from .runs import Prior, drawn_world
+from .runs import drawn_world
 
 QUICK = Effort(floor=1e-2, ceiling=0.05, rtol=np.inf, max_work=5e6, max_points=200)
 STEADY = 0.25  # growth like T^.25 or less passes for bounded: T^.5 is what no learning at all looks like
@@ -108,12 +108,22 @@ def _kernel_gap(agent: PSRLAgent, truth: Array) -> float:
     posterior = agent.posterior
     if not isinstance(posterior, WeightedKernels):
         raise InvalidModelError(f"a {type(posterior).__name__} has no kernels and weights: θ̂ is made of them")
-    if isinstance(agent.prior, FiniteSupport):
-        estimate = posterior.kernels[int(posterior.weights.argmax())]
-    else:
-        estimate = np.tensordot(posterior.weights, posterior.kernels, 1)
-    distance = np.abs(truth - estimate).sum(axis=2)  # [A, S]
+    distance = np.abs(truth - point_estimate(agent.prior, agent.posterior)).sum(axis=2)  # [A, S]
     return float((np.sqrt(np.maximum(1, agent.pseudo_counts)) * distance).max())
+
+
+def point_estimate(prior: Prior, posterior: Posterior) -> Array:
+    """Return θ̂, [A, S, S']: the likeliest kernel where there are finitely many, else the posterior mean.
+
+    Raises `InvalidModelError` for a posterior that is neither an ensemble of kernels nor can say its mean.
+    """
+    if isinstance(posterior, WeightedKernels):
+        if isinstance(prior, FiniteSupport):  # the mean of finitely many kernels is none of them
+            return np.asarray(posterior.kernels[int(posterior.weights.argmax())])
+        return np.asarray(np.tensordot(posterior.weights, posterior.kernels, 1))
+    if isinstance(posterior, Summarizable):
+        return np.asarray(posterior.mean_model().kernel)
+    raise InvalidModelError(f"a {type(posterior).__name__} has no mean: assumption 4 cannot be watched")
 
 
 def trend(times: Index, values: Array) -> float:

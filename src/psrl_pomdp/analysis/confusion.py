@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.arrays import Array
-from ..inference import FinitePrior
 from ..models.model import POMDP, Setting
 from ..planning import Plan
+from ..protocols import FiniteSupport
 from .separation import Separation
 
 _SAME = 1e-9
@@ -70,7 +70,7 @@ def _names(actions: Sequence[int], setting: Setting) -> str:
     return " or ".join(setting.names.action(a) for a in actions)
 
 
-def confusions(prior: FinitePrior, margins: Separation, plans: Sequence[Plan]) -> list[Confusion]:
+def confusions(prior: FiniteSupport, margins: Separation, plans: Sequence[Plan]) -> list[Confusion]:
     """Every pair of kernels with a margin of 0 under some action; `plans` are one for each kernel."""
     found = []
     for m in range(len(prior)):
@@ -138,7 +138,7 @@ def _same_first_step(one: POMDP, other: POMDP) -> bool:
     return False
 
 
-def _excess(prior: FinitePrior, plans: Sequence[Plan], planned: int, true: int) -> float:
+def _excess(prior: FiniteSupport, plans: Sequence[Plan], planned: int, true: int) -> float:
     """What kernel `planned`'s controller costs a step above the best, where kernel `true` is the truth."""
     return average_cost(plans[planned], prior.model(planned), prior.model(true)) - plans[true].lower_cost
 

@@ -8,22 +8,20 @@ import numpy as np
 
 from ..agents.planning_budget import Effort
 from ..agents.psrl import PSRLAgent
-from ..inference import DirichletPrior, FinitePrior
+from ..inference.choosing import sample_model
 from ..models.model import POMDP
 from ..planning import Plan, plan
+from ..protocols import Prior
 from ..simulation.runs import Agent, simulate
 from ..simulation.trace import Trace
 
-Prior = FinitePrior | DirichletPrior
 _WORLD = 2  # the stream of draws from the prior; 0 is the agent's and 1 the world's chance
 
 
 def drawn_world(prior: Prior, seed: int) -> POMDP:
     """A world with θ* ~ f."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_WORLD,)))
-    if isinstance(prior, FinitePrior):
-        return prior.model(int(rng.choice(len(prior), p=prior.weights)))
-    return POMDP(prior.setting, prior.sample(rng), name=f"draw {seed}")
+    return sample_model(prior, rng, name=f"draw {seed}")
 
 
 def bayesian_runs(

@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 
 from .._utils.arrays import Array
-from ..inference import FinitePrior
+from ..protocols import FiniteSupport
 
 _ROUNDING = 1e-12  # of the few dozen terms of order one in a bound
 
@@ -48,7 +48,7 @@ class Separation:
         return int(m), int(n), int(a)
 
 
-def separation(prior: FinitePrior) -> Separation:
+def separation(prior: FiniteSupport) -> Separation:
     """The margin of every ordered pair of kernels and every action."""
     readings = prior.kernels @ prior.setting.observation  # [M, A, S, O]: ν from each state
     count, n_actions = readings.shape[:2]

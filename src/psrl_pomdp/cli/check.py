@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..inference.choosing import DIRICHLET, FINITE, PRIOR_KINDS
 from .common import (
     console,
     find_model,
@@ -22,8 +23,8 @@ from .common import (
 if TYPE_CHECKING:
     from ..analysis.assumptions import Assessment
     from ..analysis.bounds import Constant
-    from ..analysis.runs import Prior
     from ..models.model import POMDP
+    from ..protocols import Prior
 
 ASSUMPTION_FAILS = 3  # the exit code
 _MOST_LISTED = 10
@@ -37,7 +38,7 @@ _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
 @click.option(
     "--prior",
     "kind",
-    type=click.Choice(["finite", "dirichlet"]),
+    type=click.Choice(PRIOR_KINDS),
     help="The learner's prior.  [default: the problem's finite family where it has one]",
 )
 @click.option(
@@ -100,22 +101,18 @@ def command(
 
 
 def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
-    """The prior that was asked for, or the one that makes most sense, and what it is in words."""
-    import numpy as np
+    """Return the prior of this kind, or the problem's default, and a description of it."""
+    from ..inference.choosing import default_kind, finite_prior_of, prior_for
 
-    from ..inference import DirichletPrior
-    from ..problems import Problem
-
-    family = model.family if isinstance(model, Problem) else None
-    if kind == "finite" and family is None:
-        raise click.UsageError("there is no finite family here: only --prior dirichlet can be checked")
-    if family is not None and kind != "dirichlet":
-        return family, f"finite: {len(family)} kernels, kernel 0 the truth"
-    if isinstance(model, Problem):
-        return model.prior, "Dirichlet rows, the problem's own"
-    possible = (model.transition > 0.0).astype(np.float64)
-    words = "Dirichlet(1) on the transitions that the file makes possible; its zeros are taken as known"
-    return DirichletPrior(model.setting, possible), words
+    finite = finite_prior_of(model)
+    if kind == FINITE and finite is None:
+        raise click.UsageError(f"there is no finite family here: only --prior {DIRICHLET} can be checked")
+    prior = prior_for(model, kind or "")
+    if finite is not None and default_kind(model, kind or "") == FINITE:
+        return prior, f"finite: {len(finite)} kernels, kernel 0 the truth"
+    if hasattr(model, "prior"):
+        return prior, "Dirichlet rows, the problem's own"
+    return prior, "Dirichlet(1) on the transitions that the file makes possible; its zeros are taken as known"
 
 
 def summarise(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:

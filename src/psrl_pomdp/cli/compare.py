@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
+from ..inference.choosing import DIRICHLET, PRIOR_KINDS
 from .common import (
     console,
     find_model,
@@ -23,7 +24,7 @@ from .study_display import engine_options, show_and_run
 
 if TYPE_CHECKING:
     from ..studies import Study
-    from ..studies.store import Store
+    from ..studies.study_results import StudyResults
 
 
 @click.command("compare", short_help="Compare learners in the same worlds, and say who is ahead.")
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
 @click.option("--agents", metavar="NAMES", help="Comma-separated.  [default: all that fit the problem]")
 @click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
 @click.option("--seeds", type=click.IntRange(min=2), metavar="N", help="Runs of every agent.  [default: 16]")
-@click.option(
-    "--prior", type=click.Choice(["finite", "dirichlet"]), help="What all learners believe at first."
-)
+@click.option("--prior", type=click.Choice(PRIOR_KINDS), help="What all learners believe at first.")
 @click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
 @click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
@@ -65,6 +64,7 @@ def command(
     """
     from ..studies.comparison import compare
     from ..studies.store import Store
+    from ..studies.study_results import StudyResults
 
     failures: list[str] = []
     refused: dict[str, str] = {}
@@ -72,14 +72,15 @@ def command(
         if given := given_flags(parameters, flags | {"out": out}):
             raise click.UsageError(f"--{given[0]}: a study that was run says everything")
         store = Store.open(Path(what))
-        if next(store.done(), None) is None:
+        if not StudyResults(store).runs:
             raise click.ClickException(f"{what} holds no result to compare")
     else:
         study, refused = _study(what, parameters, flags)
         store = Store.create(out or Path(f"{Path(what).stem}-comparison"), study)
         failures = show_and_run(store, workers, engine).failures
-    document = compare(store, refused) | {"failures": failures, "folder": str(store.folder)}
-    document["files"] = _written(store)
+    results = StudyResults(store)
+    document = compare(results, refused) | {"failures": failures, "folder": str(store.folder)}
+    document["files"] = _written(results)
     if as_json:
         print_json(document)
     else:
@@ -100,7 +101,7 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
     import msgspec
 
     from ..studies.comparison import contestants
-    from ..studies.jobs import refusals
+    from ..studies.experiment import Experiment
     from ..studies.study import AgentSpec
 
     if Path(what).suffix.lower() == ".toml":
@@ -109,7 +110,7 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
         return study, {}
     study = asked_study(what, parameters, flags | {"agents": None})
     known = contestants(
-        find_model(what, parameters), flags["prior"] or ("dirichlet" if flags["bayesian"] else "")
+        find_model(what, parameters), flags["prior"] or (DIRICHLET if flags["bayesian"] else "")
     )
     listed = flags["agents"]
     chosen = list(known) if listed is None else list(dict.fromkeys(names(listed)))
@@ -121,33 +122,32 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
             raise UnknownNameError(f"no contestant is called {name!r}{hint}; known are {', '.join(known)}")
     agents = tuple(msgspec.convert(known[name], AgentSpec) for name in chosen)
     study = msgspec.structs.replace(study, agents=agents)
-    refused = refusals(study)
+    refused = Experiment(study).refusals()
     agents = tuple(agent for agent in agents if agent.label not in refused)
     if not agents:
         raise InvalidModelError("; ".join(f"{label}: {why}" for label, why in refused.items()))
     return msgspec.structs.replace(study, agents=agents), refused
 
 
-def _written(store: Store) -> list[str]:
+def _written(results: StudyResults) -> list[str]:
     """Tables, and the figure where matplotlib is installed."""
     from ..report.plan_figures import MissingExtraError, save_figure
     from ..report.regret_figures import regret_figure
-    from ..studies.jobs import model_of
     from ..studies.summary import curves
     from ..studies.tables import write_tables
 
-    written = [path.name for path in write_tables(store)]
-    study, found = store.study, curves(store)
+    written = [path.name for path in write_tables(results)]
+    study, found = results.study, curves(results)
     if not found:
         return written
     title = study.title or f"{study.problem}: {study.seeds} runs of every learner"
     try:
-        figure = regret_figure(found, title, model_of(study).setting.units.total_name)
+        figure = regret_figure(found, title, results.units.total_name)
     except MissingExtraError as error:
         note(str(error))
         return written
     for name in ("comparison.svg", "comparison.pdf"):
-        save_figure(figure, store.folder / name)
+        save_figure(figure, results.folder / name)
         written.append(name)
     return written
 

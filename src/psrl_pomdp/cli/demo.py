@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..inference.choosing import DIRICHLET, FINITE
 from .common import json_option, note, plain, print_json
 from .study_display import show_and_run
 
 if TYPE_CHECKING:
-    from ..problems import Problem
+    from ..inference import FinitePrior
+    from ..models.model import POMDP
     from ..studies.runner import Progress
     from ..studies.savings import Amount
     from ..studies.store import Store
     from ..studies.study import Study
+    from ..studies.study_results import StudyResults
 
 _PROBLEM = "railway"
 _CALENDAR, _ORACLE, _ROWS = "calendar", "knows-the-wear", "from-nothing"
@@ -65,19 +68,20 @@ def command(horizon: int, seeds: int, workers: int | None, out: Path, as_json: b
       psrl-pomdp demo --json
     """
     from ..studies.store import Store
+    from ..studies.study_results import StudyResults
 
     study, about = _study(horizon, seeds)
     store = Store.create(out, study)
     rows = _Rows(store, about)
     if as_json:
         progress = show_and_run(store, workers, "local", in_turn=True)
-        print_json(results(store, about))
+        print_json(results(StudyResults(store), about))
     else:
         click.echo(_opening(study, about))
         progress = show_and_run(store, workers, "local", in_turn=True, news=rows.ready)
         for line in rows.rest():
             click.echo(line)
-        click.echo(_closing(results(store, about)))
+        click.echo(_closing(results(StudyResults(store), about)))
     if progress.failures:
         click.get_current_context().exit(1)
 
@@ -87,10 +91,9 @@ def _study(horizon: int, seeds: int) -> tuple[Study, dict[str, str]]:
     from ..agents.baselines.calendar_rule import best_calendar
     from ..studies.study import study_from
 
-    world = _world()
-    assert world.family is not None
-    family = f"{len(world.family)}-candidates"
-    every = best_calendar(world).every
+    count = len(_candidates())
+    family = f"{count}-candidates"
+    every = best_calendar(_world()).every
     study = study_from(
         {
             "title": f"Four maintainers of a railway track, {horizon:,} inspections",
@@ -101,23 +104,32 @@ def _study(horizon: int, seeds: int) -> tuple[Study, dict[str, str]]:
             "agents": [
                 {"kind": "calendar", "name": _CALENDAR},
                 {"kind": "oracle", "name": _ORACLE},
-                {"kind": "psrl", "name": family, "prior": "finite"},
-                {"kind": "psrl", "name": _ROWS, "prior": "dirichlet"},
+                {"kind": "psrl", "name": family, "prior": FINITE},
+                {"kind": "psrl", "name": _ROWS, "prior": DIRICHLET},
             ],
         }
     )
     return study, {
         _CALENDAR: f"repairs at every {_ordinal(every)} inspection, the best rule of this kind",
         _ORACLE: "knows how the track wears: no policy costs less on average",
-        family: f"learns which of {len(world.family)} ways to wear is the true one",
+        family: f"learns which of {count} ways to wear is the true one",
         _ROWS: "learns every probability of the wear, starting from nothing",
     }
 
 
-def _world() -> Problem:
+def _world() -> POMDP:
     from ..problems import problem
 
     return problem(_PROBLEM)
+
+
+def _candidates() -> FinitePrior:
+    """The possible ways to wear, of which the first is the true one."""
+    from ..inference.choosing import finite_prior_of
+
+    found = finite_prior_of(_world())
+    assert found is not None
+    return found
 
 
 def _ordinal(number: int) -> str:
@@ -132,28 +144,28 @@ def _ordinal(number: int) -> str:
 # -- what came out ----------------------------------------------------------------------------------
 
 
-def results(store: Store, about: dict[str, str]) -> dict[str, Any]:
+def results(found: StudyResults, about: dict[str, str]) -> dict[str, Any]:
     """What the demo says, as plain data; tables and figures are written on the way."""
     from ..studies.savings import savings
     from ..studies.summary import curves, summarise
     from ..studies.tables import write_tables
 
-    written = [path.name for path in write_tables(store)]
-    units = _world().setting.units
-    found, document = savings(store, _CALENDAR), summarise(store)
+    written = [path.name for path in write_tables(found)]
+    unit = found.units.total_name
+    saved, document = savings(found, _CALENDAR), summarise(found)
     for row in document["agents"]:
-        own = found[row["agent"]]
+        own = saved[row["agent"]]
         row["about"] = about[row["agent"]]
         row["paid"], row["average"] = own.total.mean, own.average
         row["saved"] = None if own.saved is None else _document(own.saved)
         row["saved_share"] = own.share
     return document | {
         "baseline": _CALENDAR,
-        "unit": units.total_name,
-        "best_average": _best_average(store),
-        **_bound(store),
-        "files": written + _figures(store, curves(store), units.total_name),
-        "folder": str(store.folder),
+        "unit": unit,
+        "best_average": _best_average(found),
+        **_bound(found),
+        "files": written + _figures(found, curves(found), unit),
+        "folder": str(found.folder),
     }
 
 
@@ -163,40 +175,37 @@ def _document(amount: Amount) -> dict[str, Any]:
     return {"mean": amount.mean, "interval": ends}
 
 
-def _best_average(store: Store) -> list[float]:
+def _best_average(found: StudyResults) -> list[float]:
     """Two bounds that hold the best possible long-run average."""
-    units = _world().setting.units
-    ends = [result["truth"] for result in store.done()]
-    low, high = max(end["lower"] for end in ends), min(end["upper"] for end in ends)
-    return [float(end) for end in units.from_scaled([low, high])]
+    truths = [result.truth for result in found.runs]
+    low, high = max(each.lower for each in truths), min(each.upper for each in truths)
+    return [float(end) for end in found.units.from_scaled([low, high])]
 
 
-def _bound(store: Store) -> dict[str, Any]:
+def _bound(found: StudyResults) -> dict[str, Any]:
     """Theorem 1's bound on the regret of whoever has the candidates, or why there is none."""
     from ..analysis.bounds import finite_bound_at
     from ..errors import InvalidModelError
 
-    world = _world()
-    assert world.family is not None
     try:
-        _, values = finite_bound_at(world.family, [store.study.horizon])
+        _, values = finite_bound_at(_candidates(), [found.study.horizon])
     except InvalidModelError as error:
         return {"bound": None, "no_bound": f"Theorem 1 of the paper gives no bound here: {error}"}
-    return {"bound": float(world.setting.units.difference(values[-1])), "no_bound": ""}
+    return {"bound": float(found.units.difference(values[-1])), "no_bound": ""}
 
 
-def _figures(store: Store, found: dict[str, Any], unit: str) -> list[str]:
+def _figures(found: StudyResults, curves: dict[str, Any], unit: str) -> list[str]:
     """The regret as .svg and .pdf, where matplotlib is installed."""
     from ..report.plan_figures import MissingExtraError, save_figure
     from ..report.regret_figures import regret_figure
 
     try:
-        figure = regret_figure(found, store.study.title, unit)
+        figure = regret_figure(curves, found.study.title, unit)
     except MissingExtraError as error:
         note(str(error))
         return []
     for name in ("regret.svg", "regret.pdf"):
-        save_figure(figure, store.folder / name)
+        save_figure(figure, found.folder / name)
     return ["regret.svg", "regret.pdf"]
 
 
@@ -243,9 +252,11 @@ class _Rows:
         if not names:
             return []
         from ..studies.savings import savings
+        from ..studies.study_results import StudyResults
         from ..studies.summary import curves
 
-        found, regrets = savings(self._store, _CALENDAR), curves(self._store)
+        results = StudyResults(self._store)
+        found, regrets = savings(results, _CALENDAR), curves(results)
         return [self._row(name, found[name], regrets[name]) for name in names if name in found]
 
     def _row(self, name: str, own: Any, curve: Any) -> str:

@@ -57,8 +57,8 @@ def command(
       psrl-pomdp doubt railway --range 0.05
       psrl-pomdp doubt my-model.pomdp --horizon 10000 --seeds 16 --json
     """
+    from ..inference.choosing import dirichlet_prior_of
     from ..studies.executors import local
-    from ..studies.jobs import dirichlet_of
     from ..studies.sensor_sensitivity import sensor_doubt
 
     model = find_model(what, parameters)
@@ -67,7 +67,7 @@ def command(
         found = sensor_doubt(
             model,
             radii,
-            prior=dirichlet_of(model),
+            prior=dirichlet_prior_of(model),
             horizon=horizon,
             seeds=seeds,
             seed=seed,

@@ -50,13 +50,13 @@ def command(folder: Path, out: Path | None, figures: Path | None, replay: int, a
     """
     from ..report.page import need_extras, write_page
     from ..report.page_text import size
-    from ..studies.store import Store
+    from ..studies.study_results import StudyResults
 
     need_extras()
-    store = Store.open(folder)
+    results = StudyResults.open(folder, skip_damaged=True)
     path = out or folder / "report.html"
     with _told_late() as say:
-        written = write_page(store, path, figures=figures, steps=replay, say=say)
+        written = write_page(results, path, figures=figures, steps=replay, say=say)
     if as_json:
         print_json(written)
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidModelError
+from ..inference.choosing import FINITE, PRIOR_KINDS
 from ..studies.agent_kinds import KINDS
 from .common import json_option, model_argument, parameter_option
 from .study_display import engine_options, finish, show_and_run
@@ -26,7 +27,7 @@ VERIFY_DIFFERS = 4  # the exit code
 @click.option(
     "--agents", metavar="KINDS", help=f"Comma-separated: {', '.join(KINDS)}.  [default: psrl,oracle,random]"
 )
-@click.option("--prior", type=click.Choice(["finite", "dirichlet"]), help="What learners believe at first.")
+@click.option("--prior", type=click.Choice(PRIOR_KINDS), help="What learners believe at first.")
 @click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
 @click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
@@ -134,11 +135,11 @@ def refuse_misfits(study: Study) -> None:
     """
     from ..studies.agent_kinds import LEARNERS
 
-    if not any(a.options or a.prior == "finite" or LEARNERS[a.kind].choosy for a in study.agents):
+    if not any(a.options or a.prior == FINITE or LEARNERS[a.kind].choosy for a in study.agents):
         return
-    from ..studies.jobs import refusals
+    from ..studies.experiment import Experiment
 
-    for label, why in refusals(study).items():
+    for label, why in Experiment(study).refusals().items():
         raise InvalidModelError(f"{label}: {why}")
 
 

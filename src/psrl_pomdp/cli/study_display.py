@@ -158,11 +158,13 @@ def _duration(seconds: float) -> str:
 
 def finish(store: Store, progress: Progress, parquet: bool, as_json: bool) -> None:
     """Tables into the folder, and a summary."""
+    from ..studies.study_results import StudyResults
     from ..studies.summary import summarise
     from ..studies.tables import write_tables
 
-    written = write_tables(store, parquet)
-    document = summarise(store) | {"failures": progress.failures, "folder": str(store.folder)}
+    results = StudyResults(store)
+    written = write_tables(results, parquet)
+    document = summarise(results) | {"failures": progress.failures, "folder": str(store.folder)}
     if as_json:
         print_json(document)
     else:

@@ -1,9 +1,9 @@
 """The page of a study: one file of HTML that needs nothing else.
 
-`write_page(store, path)` reads the folder, draws, and writes. plotly.js is in the page, compressed, and
-unpacked by the browser; a content security policy in the page forbids every request, and every script but the
-page's own, which it knows by their hashes. Texts from models are escaped by jinja2 and, in figures, by
-`page_figures.label`; data in scripts have no `<`.
+`write_page(results, path)` draws what `StudyResults.open(folder, skip_damaged=True)` has read, and writes.
+plotly.js is in the page, compressed, and unpacked by the browser; a content security policy in the page
+forbids every request, and every script but the page's own, which it knows by their hashes. Texts from models
+are escaped by jinja2 and, in figures, by `page_style.label`; data in scripts have no `<`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ..errors import PSRLError
 from ..problems import Problem
 from ..studies.store import Store
 from ..studies.study import Study
+from ..studies.study_results import StudyResults
 from .page_data import PageData, Say, silent
 from .page_figures import PageFigure, page_figures
 from .page_replay import STEPS, replay, replay_figure
@@ -47,7 +48,7 @@ def need_extras() -> None:
 
 
 def write_page(
-    store: Store,
+    source: Store | StudyResults,
     path: Path,
     *,
     figures: Path | None = None,
@@ -57,7 +58,7 @@ def write_page(
     """Write the page, and figures for papers where a folder for them is given; says what was written."""
     need_extras()
     say("results")
-    data = PageData(store, say)
+    data = PageData(source, say)
     text = page(data, steps)
     drawn = [] if figures is None else write_figures(data, figures)
     say("the page")
@@ -68,9 +69,9 @@ def write_page(
         "figures": [str(figure) for figure in drawn],
         "title": title_of(data),
         "agents": [agent.label for agent in data.agents],
-        "runs": len(data.store.kept),
+        "runs": len(data.results.runs),
         "runs_expected": data.expected,
-        "missing": data.store.absent,
+        "missing": data.results.missing,
         "verdict": list(verdict(data)),
         "notes": data.notes,
         "fingerprint": data.study.fingerprint,
@@ -124,7 +125,7 @@ def _replayed(data: PageData, steps: int) -> list[PageFigure]:
         return []
     data.say("the replay of a run")
     try:
-        found = replay(data.store, data.replayed, steps)
+        found = replay(data.results.experiment, data.replayed, steps)
     except PSRLError as error:
         data.notes.append(f"No run could be played again: {error}")
         return []
@@ -165,8 +166,7 @@ def shown_study(study: Study, name: str) -> Study:
 
 
 def _versions(data: PageData) -> dict[str, str]:
-    kept = data.store.kept
-    ran = sorted({f"{result['version']} on {result['platform']}" for result in kept})
+    ran = sorted({f"{result.version} on {result.platform}" for result in data.results.runs})
     here = f"{__version__}, Python {platform.python_version()}, plotly {version('plotly')}"
     return {"Run by psrl-pomdp": "; ".join(ran), "Page by psrl-pomdp": here}
 

@@ -1,4 +1,4 @@
-"""What the page of a study shows, as plain data: read from its folder, and nothing drawn.
+"""What the page of a study shows, as plain data: made from its results, and nothing drawn.
 
 A folder may be incomplete: runs that failed, are damaged or were never begun are named, and all else is about
 the others. Costs are in the user's own numbers, unless a name says `scaled`.
@@ -6,7 +6,6 @@ the others. Costs are in the user's own numbers, unless a name says `scaled`.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,17 +21,16 @@ from ..analysis.bounds import FiniteBound, finite_bound_at
 from ..analysis.decomposition import Decomposition
 from ..analysis.estimators import RegretCurve
 from ..analysis.growth import Growth, fit_growth
-from ..errors import InvalidModelError, ParseError, PSRLError
-from ..inference import FinitePrior
+from ..errors import InvalidModelError, PSRLError
+from ..inference.choosing import DIRICHLET, FINITE, default_kind
 from ..models.model import POMDP, Units
 from ..planning import Plan, plan
-from ..problems import Problem
 from ..studies.agent_kinds import LEARNERS
 from ..studies.comparison import compare, told_of
-from ..studies.jobs import model_of, prior_of, world_of
-from ..studies.results import Job, jobs_of
-from ..studies.store import Store, StudyError
+from ..studies.results import RunResult, jobs_of
+from ..studies.store import Store
 from ..studies.study import AgentSpec, Study
+from ..studies.study_results import StudyResults
 from ..studies.summary import curves, decomposition, violations
 
 Measure = Literal["weight", "distance"]
@@ -44,54 +42,17 @@ _PICTURE_WORK = 2e8
 _FEWEST_TIMES = 13  # checkpoints before growth is asked for
 
 
+_TRUTH = "truth"  # in place of the kind of a prior, for agents that know it
+_PRIORS = {
+    FINITE: "one of a few known dynamics",
+    DIRICHLET: "any dynamics (Dirichlet rows)",
+    _TRUTH: "the truth",
+    "": "–",
+}
+
+
 def silent(what: str) -> None:
     """Nobody to tell."""
-
-
-# -- the folder -------------------------------------------------------------------------------------
-
-
-class ReadStore(Store):
-    """A study's folder, read once; what cannot be read is named instead of stopping the page."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store.folder, store.study)
-        self.kept: list[dict[str, Any]] = []
-        self.absent: dict[str, str] = {}  # job -> why it has no result
-        failures = self._failures()
-        for job in jobs_of(self.study):
-            try:
-                self.kept.append(self.read(job))
-            except FileNotFoundError:
-                self.absent[job.name] = failures.get(job.name, "not run so far")
-            except ParseError as error:
-                self.absent[job.name] = str(error)
-        if not self.kept:
-            why = next(iter(self.absent.values()))
-            raise StudyError(f"{self.folder} holds no finished run ({why}): psrl-pomdp resume {self.folder}")
-
-    def done(self) -> Iterator[dict[str, Any]]:
-        yield from self.kept
-
-    def of(self, agent: str) -> list[dict[str, Any]]:
-        """The results of one agent."""
-        return [result for result in self.kept if result["agent"] == agent]
-
-    def _failures(self) -> dict[str, str]:
-        """Why jobs failed, by the log."""
-        try:
-            lines = (self.folder / "log.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            return {}
-        found = {}
-        for line in lines:
-            try:
-                words = json.loads(line)
-            except (ValueError, RecursionError):
-                continue  # the last line of a process that was killed
-            if isinstance(words, dict) and words.get("event") == "failed":
-                found[str(words.get("job"))] = f"failed: {words.get('why')}"
-        return found
 
 
 # -- what is said of agents -------------------------------------------------------------------------
@@ -105,7 +66,7 @@ class AgentFacts:
     kind: str
     about: str
     told: str
-    prior: str  # "finite", "dirichlet", "truth", or nothing
+    prior: str  # its kind, "truth", or nothing
     schedule: str
     place: int  # in the study: its colour
     runs: int
@@ -116,6 +77,17 @@ class AgentFacts:
     @property
     def knows_the_truth(self) -> bool:
         return self.told == "everything"
+
+    @property
+    def believes(self) -> str:
+        """The prior in words; one of the user's own goes by the name of its class."""
+        return _PRIORS.get(self.prior, self.prior)
+
+    @property
+    def episodes_by(self) -> str:
+        """The schedule: the study's, or the default for the prior."""
+        default = "doubling" if self.prior in (FINITE, _TRUTH) else "tsde"
+        return self.schedule or (default if self.prior else "–")
 
 
 @dataclass(frozen=True)
@@ -180,7 +152,6 @@ class Truth:
 
     run: int
     world: POMDP
-    model: POMDP
     plan: Plan
 
 
@@ -190,18 +161,19 @@ class Truth:
 class PageData:
     """Everything that a page or a figure says of a study; each part is computed when it is asked for."""
 
-    def __init__(self, store: Store, say: Say = silent) -> None:
-        self.store, self.say = ReadStore(store), say
+    def __init__(self, source: Store | StudyResults, say: Say = silent) -> None:
+        self.results, self.say = StudyResults.of(source, skip_damaged=True), say
+        self.results.require_some()
         self.notes: list[str] = []  # what is missing from the page, and why
         self.no_bound = ""  # why the theory says nothing of the regret
 
     @property
     def study(self) -> Study:
-        return self.store.study
+        return self.results.study
 
     @property
     def units(self) -> Units:
-        return Units(*self.store.kept[0]["units"])
+        return self.results.units
 
     @property
     def expected(self) -> int:
@@ -216,7 +188,7 @@ class PageData:
     def model(self) -> POMDP | None:
         """The problem; None where its file is gone."""
         try:
-            return model_of(self.study)
+            return self.results.experiment.problem
         except (PSRLError, OSError) as error:
             self.notes.append(
                 f"The model cannot be read, so that its policy and a replay are missing: {error}"
@@ -225,15 +197,15 @@ class PageData:
 
     @cached_property
     def curves(self) -> dict[str, RegretCurve]:
-        return curves(self.store)
+        return curves(self.results)
 
     @cached_property
     def comparison(self) -> dict[str, Any]:
-        return compare(self.store)
+        return compare(self.results)
 
     @cached_property
     def violations(self) -> list[str]:
-        return violations(self.store)
+        return violations(self.results)
 
     @cached_property
     def agents(self) -> list[AgentFacts]:
@@ -265,11 +237,12 @@ class PageData:
 
     def _prior(self, spec: AgentSpec) -> str:
         if spec.kind == "oracle":
-            return "truth"
+            return _TRUTH
         if not LEARNERS[spec.kind].uses_prior:
             return ""
-        family = isinstance(self.model, Problem) and self.model.family is not None
-        return spec.prior or ("finite" if family else "dirichlet")
+        if self.model is None:
+            return default_kind(None, spec.prior)
+        return self.results.experiment.kind_of_prior(spec)
 
     # -- posterior ----------------------------------------------------------------------------------
 
@@ -278,11 +251,11 @@ class PageData:
         """By measure, then by agent: f(θ*) of a finite set, or E‖θ − θ*‖₁ a row. Not for who knows θ*."""
         found: dict[Measure, dict[str, Concentration]] = {}
         for agent in self.agents:
-            results = [result for result in self.store.of(agent.label) if result["posterior"] is not None]
-            if results and agent.prior in ("finite", "dirichlet"):
-                runs = np.array([result["posterior"] for result in results])
-                times = np.array(results[0]["times"])
-                measure: Measure = "weight" if agent.prior == "finite" else "distance"
+            own = self.results.by_agent[agent.label]
+            runs = np.array([result.posterior for result in own if result.posterior is not None])
+            if len(runs) and agent.prior not in ("", _TRUTH):
+                times = np.array(own[0].times)
+                measure: Measure = "weight" if agent.prior == FINITE else "distance"
                 found.setdefault(measure, {})[agent.label] = Concentration(
                     times, runs.mean(axis=0), runs.min(axis=0), runs.max(axis=0), len(runs)
                 )
@@ -295,7 +268,7 @@ class PageData:
         """By agent: the episodes of its first runs, as many as a figure can show."""
         found = {}
         for agent in self.agents:
-            rows = chain.from_iterable(map(self._episodes, self.store.of(agent.label)))
+            rows = chain.from_iterable(map(self._episodes, self.results.by_agent[agent.label]))
             some = list(islice(rows, _POINTS))
             if some:
                 found[agent.label] = some
@@ -306,25 +279,24 @@ class PageData:
         """Whether there are more than that."""
         return any(len(self.episodes[count.agent]) < count.episodes for count in self.counts)
 
-    def _episodes(self, result: dict[str, Any]) -> Iterator[Episode]:
-        columns, agent, run = result["episodes"], result["agent"], result["run"]
-        names = ("start", "length", "ended", "kernel", "lower", "upper", "tolerance", "status", "work")
-        rows = zip(*(columns[name] for name in names), strict=True)
-        for k, (start, length, ended, kernel, lower, upper, tolerance, status, work) in enumerate(rows, 1):
+    def _episodes(self, result: RunResult) -> Iterator[Episode]:
+        for row in result.episodes.rows():
+            lower, upper, tolerance, work = _numbers(row.lower, row.upper, row.tolerance, row.work)
             low, high = sorted(self.units.from_scaled([lower, upper]).tolist())
             yield Episode(
-                agent, run, k, start, length, ended, kernel, low, high, tolerance, upper - lower, status, work
-            )
+                result.agent, result.run, row.number, row.start, row.length, row.ended, row.kernel,
+                low, high, tolerance, upper - lower, row.status, work,
+            )  # fmt: skip
 
     @cached_property
     def counts(self) -> list[EpisodeCounts]:
         """Over all runs."""
-        return [_counted(label, self.store.of(label)) for label in self.episodes]
+        return [_counted(label, self.results.by_agent[label]) for label in self.episodes]
 
     @cached_property
     def average(self) -> tuple[float, float]:
         """J of the truth between two bounds; over all worlds, where every run has its own."""
-        ends = [self.units.from_scaled([r["truth"]["lower"], r["truth"]["upper"]]) for r in self.store.kept]
+        ends = [self.units.from_scaled([r.truth.lower, r.truth.upper]) for r in self.results.runs]
         return float(np.min(ends)), float(np.max(ends))
 
     # -- theory -------------------------------------------------------------------------------------
@@ -334,7 +306,8 @@ class PageData:
         """Of those who sample kernels as the paper does."""
         found = {}
         for agent in self.agents:
-            spans = [s for result in self.store.of(agent.label) for s in result["episodes"]["span"]]
+            own = self.results.by_agent[agent.label]
+            spans = [span for result in own for span in result.episodes.span or ()]
             if agent.kind != "psrl" or not spans:
                 continue
             if all(span is None for span in spans):
@@ -342,7 +315,7 @@ class PageData:
                     f"{agent.label} has no decomposition: what its plans promise depends on the start"
                 )
                 continue
-            found[agent.label] = decomposition(self.store, agent.label)
+            found[agent.label] = decomposition(self.results, agent.label)
         return found
 
     @cached_property
@@ -351,14 +324,14 @@ class PageData:
         fits = tuple(
             agent.label
             for agent in self.agents
-            if agent.kind == "psrl" and agent.prior == "finite" and agent.schedule in ("", "doubling")
+            if agent.kind == "psrl" and agent.prior == FINITE and agent.schedule in ("", "doubling")
         )
         if not fits or self.model is None:
             return None
         self.say("the theory's bound")
-        prior = prior_of(self.model, "finite")
-        assert isinstance(prior, FinitePrior)
+        first = next(spec for spec in self.study.agents if spec.label == fits[0])
         try:
+            prior = self.results.experiment.prior(first)
             constants, scaled = finite_bound_at(prior, self.curves[fits[0]].times)
         except InvalidModelError as error:
             self.no_bound = f"The paper’s Theorem 1 gives no bound here: {error}"
@@ -371,36 +344,39 @@ class PageData:
         if self.model is None:
             return None
         self.say("the best policy for the true model")
-        run = int(self.store.kept[0]["run"])
-        world, model = world_of(self.study, run)
+        run = self.results.runs[0].run
+        world = self.results.experiment.model(run)
         best = plan(
             world, max(_PICTURE, self.study.tolerance), max_work=min(_PICTURE_WORK, self.study.max_work)
         )
-        return Truth(run, world, model, best)
+        return Truth(run, world, best)
 
     @cached_property
-    def replayed(self) -> Job:
+    def replayed(self) -> RunResult:
         """The run that is played again: the first of whoever samples kernels, else of the first agent."""
         kinds = {spec.label: spec.kind for spec in self.study.agents}
-        first = min(self.store.kept, key=lambda result: (kinds[result["agent"]] != "psrl", result["run"]))
-        return Job(first["agent"], first["run"])
+        return min(self.results.runs, key=lambda result: (kinds[result.agent] != "psrl", result.run))
 
 
-def _counted(agent: str, results: list[dict[str, Any]]) -> EpisodeCounts:
-    columns: dict[str, list[Any]] = {
-        name: [value for result in results for value in result["episodes"][name]]
-        for name in ("ended", "status", "work", "lower", "upper", "tolerance")
-    }
-    bounds = zip(columns["upper"], columns["lower"], columns["tolerance"], strict=True)
-    short = [max(0.0, upper - lower - tolerance) for upper, lower, tolerance in bounds]
-    reasons = Counter(columns["ended"])
+def _counted(agent: str, runs: list[RunResult]) -> EpisodeCounts:
+    rows = [row for result in runs for row in result.episodes.rows()]
+    short = []
+    for row in rows:
+        lower, upper, tolerance = _numbers(row.lower, row.upper, row.tolerance)
+        short.append(max(0.0, upper - lower - tolerance))
+    reasons = Counter(row.ended for row in rows)
     return EpisodeCounts(
         agent=agent,
-        runs=len(results),
-        episodes=len(short),
+        runs=len(runs),
+        episodes=len(rows),
         reasons={reason: reasons[reason] for reason in REASONS if reasons[reason]},
-        statuses=dict(Counter(columns["status"]).most_common()),
-        work=float(sum(columns["work"])),
+        statuses=dict(Counter(row.status for row in rows).most_common()),
+        work=float(sum(row.work or 0.0 for row in rows)),
         within=sum(value <= 1e-12 for value in short),
         worst=max(short),
     )
+
+
+def _numbers(*values: float | None) -> list[float]:
+    """Numbers, with NaN for what is not known."""
+    return [np.nan if value is None else value for value in values]

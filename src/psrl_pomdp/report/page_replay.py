@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..agents.psrl import PSRLAgent
+from ..agents.episode_records import Info
 from ..models.model import Units
-from ..simulation.runs import Simulation
-from ..studies.jobs import _WORLD, agent_for, world_of
-from ..studies.results import Job
-from ..studies.store import Store
+from ..studies.experiment import Experiment
+from ..studies.results import RunResult
 from .page_figures import PageFigure, Table, Trace, _axis, label
 from .policy_text import Labels
 
@@ -38,27 +36,29 @@ class Replay:
     same: bool  # the costs are those that the study has kept
 
 
-def replay(store: Store, job: Job, steps: int = STEPS) -> Replay:
-    """The job's first steps. Drivers and checkpoints change no run, so stopping at each step does not."""
-    study = store.study
-    spec = next(agent for agent in study.agents if agent.label == job.agent)
-    world, model = world_of(study, job.run)
+def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Replay:
+    """The first steps of the run that has this result.
+
+    Drivers and checkpoints change no run, so stopping at each step does not.
+    """
+    study = experiment.study
+    spec = next(agent for agent in study.agents if agent.label == result.agent)
+    run = experiment.simulation(spec, result.run, every_step=True)
+    world, agent = run.model, run.agent
     n_steps = max(1, min(steps, study.horizon, _MOST_NUMBERS // world.n_states))
-    agent = agent_for(study, spec, world, model, job.run)
-    run = Simulation(world, agent, seed=(study.seed, job.run, _WORLD), every_step=True)
     beliefs, own_beliefs, episodes = [], [], []
     for step in range(1, n_steps + 1):
         beliefs.append(_rounded(run.world.belief))
         trace = run.until(step)
-        if isinstance(agent, PSRLAgent):
-            info = agent.info
+        info = getattr(agent, "info", None)
+        if isinstance(info, Info):
             own_beliefs.append(_rounded(info.belief))
             episodes.append(info.episode)
     assert trace.states is not None
     states, actions = trace.states[:-1].tolist(), trace.actions.tolist()
     return Replay(
-        agent=job.agent,
-        run=job.run,
+        agent=result.agent,
+        run=result.run,
         readings=[trace.first_reading, *trace.readings[:-1].tolist()],
         actions=actions,
         states=states,
@@ -66,7 +66,7 @@ def replay(store: Store, job: Job, steps: int = STEPS) -> Replay:
         beliefs=beliefs,
         own_beliefs=own_beliefs or None,
         episodes=episodes or None,
-        same=_same(store, job, np.cumsum(world.setting.cost[actions, states])),
+        same=_same(result, np.cumsum(world.setting.cost[actions, states])),
     )
 
 
@@ -74,10 +74,9 @@ def _rounded(belief: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float
     return [round(float(value), 4) for value in belief]
 
 
-def _same(store: Store, job: Job, paid: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
+def _same(result: RunResult, paid: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
     """Whether the sums of costs are those of the result, at its checkpoints."""
-    result = store.read(job)
-    kept = [(t, cost) for t, cost in zip(result["times"], result["cost"], strict=True) if t <= len(paid)]
+    kept = [(t, cost) for t, cost in zip(result.times, result.cost, strict=True) if t <= len(paid)]
     return all(abs(paid[t - 1] - cost) < 1e-6 for t, cost in kept)
 
 

@@ -19,11 +19,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._numba import jit as compiled
+from ..inference.choosing import FINITE
+
+if TYPE_CHECKING:
+    from .._utils.arrays import Array
+    from ..protocols import Prior
 
 
 def main(parent: int, what: Sequence[str]) -> None:
@@ -86,7 +91,7 @@ def rehearse(what: str) -> None:
     elif kind == "others":
         _other_learners()
     else:
-        _learner(kind, int(states))
+        _posterior(kind, int(states))
 
 
 def _planner() -> None:
@@ -128,21 +133,28 @@ def _runs() -> None:
     simulate(world, RandomAgent(2), 2).controlled(plan(world, 0.5))
 
 
-def _learner(kind: str, n_states: int) -> None:
-    """Run an agent for a few steps, in both ways, and move its posterior."""
-    from ..agents.psrl import Effort, PSRLAgent
+def _posterior(kind: str, n_states: int) -> None:
+    """Run an agent with such a posterior for a few steps, in both ways; move an ensemble."""
     from ..inference import DirichletPrior, FinitePrior
-    from ..inference.refresh import hamiltonian
-    from ..models.model import POMDP, Setting
-    from ..planning import plan
-    from .runs import simulate
+    from ..models.model import Setting
 
     even = np.full((2, n_states, n_states), 1.0 / n_states)
     cost = np.linspace(0.0, 1.0, 2 * n_states).reshape(2, n_states)
     setting = Setting(np.full((n_states, 2), 0.5), cost, even[0, 0], first_observation=None)
-    world = POMDP(setting, even)
-    finite = kind == "finite"
-    prior = FinitePrior(setting, [even, even]) if finite else DirichletPrior(setting, np.ones_like(even))
+    if kind == FINITE:
+        _learner(FinitePrior(setting, [even, even]), even)
+    else:
+        _move(_learner(DirichletPrior(setting, np.ones_like(even)), even))
+
+
+def _learner(prior: Prior, kernel: Array) -> Any:
+    """Run an agent for a few steps, in both ways, and return its posterior."""
+    from ..agents.psrl import Effort, PSRLAgent
+    from ..models.model import POMDP
+    from ..planning import plan
+    from .runs import simulate
+
+    world = POMDP(prior.setting, kernel)
     effort = Effort(floor=0.5, ceiling=0.5)
     trace = simulate(world, PSRLAgent(prior, effort=effort), 4, driver="compiled")
     trace.controlled(plan(world, 0.5))
@@ -150,12 +162,17 @@ def _learner(kind: str, n_states: int) -> None:
     agent.learn([None, 0, 1], [0, 1, 0])
     assert agent.act(1) is not None
     assert agent.info is not None
-    if not finite:
-        own: Any = agent.posterior
-        own.refresh()
-        hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)
-        own.belief(own.kernels[0])
-        _likelihoods(own)
+    return agent.posterior
+
+
+def _move(own: Any) -> None:
+    """Call what moves an ensemble of Dirichlet rows."""
+    from ..inference.refresh import hamiltonian
+
+    own.refresh()
+    hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)
+    own.belief(own.kernels[0])
+    _likelihoods(own)
 
 
 def _likelihoods(posterior: Any) -> None:

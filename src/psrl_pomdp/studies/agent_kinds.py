@@ -17,8 +17,9 @@ from ..errors import InvalidModelError, did_you_mean
 if TYPE_CHECKING:
     from ..agents.planning_budget import Effort
     from ..agents.schedules import Schedule
-    from ..inference import DirichletPrior, FinitePrior
+    from ..inference import DirichletPrior
     from ..models.model import POMDP
+    from ..protocols import Prior
     from ..simulation.runs import Agent
 
 ALL, SENSOR, PRIOR, NAMES, NOTHING = (
@@ -35,7 +36,7 @@ class Told:
     """All that an agent may be made from; it takes what its kind is told."""
 
     world: POMDP  # the truth, for those who know it
-    prior: FinitePrior | DirichletPrior
+    prior: Prior
     rows: DirichletPrior  # for those who can only count
     seed: Sequence[int]
     effort: Effort

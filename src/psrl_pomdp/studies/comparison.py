@@ -11,7 +11,6 @@ told different things are compared all the same, and the verdict says so.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import combinations
 from statistics import median
@@ -21,22 +20,25 @@ import numpy as np
 from scipy import stats
 
 from ..analysis.estimators import RegretCurve
+from ..inference.choosing import DIRICHLET, FINITE, default_kind, finite_prior_of
 from ..models.model import POMDP
-from ..problems import Problem
 from .agent_kinds import KINDS, LEARNERS
-from .jobs import model_of
 from .store import Store
 from .study import AgentSpec
+from .study_results import StudyResults
 from .summary import curves
 
 LEVEL = 0.99
 
 
-def compare(store: Store, refused: dict[str, str] | None = None, level: float = LEVEL) -> dict[str, Any]:
+def compare(
+    source: Store | StudyResults, refused: dict[str, str] | None = None, level: float = LEVEL
+) -> dict[str, Any]:
     """Plain data: a row for every learner, a verdict for every pair; `refused` are those that did not fit."""
-    found, took = curves(store), effects(store)
-    study = store.study
-    model = None if study.file_sha256 else model_of(study)  # a file, which may be gone, has no family
+    results = StudyResults.of(source)
+    found, took = curves(results), effects(results)
+    study = results.study
+    model = None if study.file_sha256 else results.experiment.problem  # a file may be gone, and has no family
     told = {agent.label: told_of(agent, model) for agent in study.agents}
     there = [agent for agent in study.agents if agent.label in found]
     times = decades(found[there[0].label].times.tolist()) if there else []
@@ -60,7 +62,7 @@ def compare(store: Store, refused: dict[str, str] | None = None, level: float = 
         ],
         "pairs": [
             pair | {"same_information": told[pair["better"]] == told[pair["worse"]]}
-            for pair in verdicts(finals(store), level)
+            for pair in verdicts(finals(results), level)
         ],
         "refused": refused or {},
     }
@@ -72,12 +74,12 @@ def contestants(model: POMDP, prior: str = "") -> dict[str, dict[str, Any]]:
     Learners with a prior have Dirichlet rows, which any problem has; where there is a finite family too,
     PSRL-POMDP also plays with that. `prior` gives all of them the one or the other.
     """
-    own = prior or "dirichlet"
-    family = not prior and isinstance(model, Problem) and model.family is not None
-    other = "tsde" if own == "finite" else "doubling"
+    own = prior or DIRICHLET
+    family = not prior and finite_prior_of(model) is not None
+    other = "tsde" if own == FINITE else "doubling"
     asked: dict[str, dict[str, Any]] = {
         "psrl": {"prior": own},
-        "psrl-family": {"kind": "psrl", "prior": "finite"},
+        "psrl-family": {"kind": "psrl", "prior": FINITE},
         f"psrl-{other}": {"kind": "psrl", "prior": own, "schedule": other},
         "psrl-fixed-100": {"kind": "psrl", "prior": own, "schedule": "fixed-100"},
         "mean": {"prior": own},
@@ -98,9 +100,9 @@ def told_of(agent: AgentSpec, model: POMDP | None = None) -> str:
 
     An agent whose prior is left open has the family where `model` has one.
     """
-    left_open = LEARNERS[agent.kind].uses_prior and not agent.prior
-    by_default = left_open and isinstance(model, Problem) and model.family is not None
-    return "sensor, family" if agent.prior == "finite" or by_default else LEARNERS[agent.kind].told
+    learner = LEARNERS[agent.kind]
+    has_family = learner.uses_prior and default_kind(model, agent.prior) == FINITE
+    return "sensor, family" if has_family else learner.told
 
 
 def decades(times: Sequence[int]) -> list[int]:
@@ -123,13 +125,12 @@ def _regret(curve: RegretCurve, times: Sequence[int]) -> dict[str, Any]:
 # -- who is ahead -----------------------------------------------------------------------------------
 
 
-def finals(store: Store) -> dict[str, dict[int, float]]:
-    """By agent and run: regret at the horizon but for −T J, which cancels in differences."""
-    found: dict[str, dict[int, float]] = {}
-    for result in store.done():
-        low, high, _, _ = result["units"]
-        found.setdefault(result["agent"], {})[result["run"]] = result["control"][-1] * (high - low)
-    return found
+def finals(results: StudyResults) -> dict[str, dict[int, float]]:
+    """By agent and run: the regret at the horizon. T J is in it, and cancels in differences."""
+    return {
+        agent: {result.run: result.final_regret for result in runs}
+        for agent, runs in results.by_agent.items()
+    }
 
 
 def verdicts(found: dict[str, dict[int, float]], level: float = LEVEL) -> list[dict[str, Any]]:
@@ -167,7 +168,7 @@ def _difference(a: str, b: str, first: dict[int, float], second: dict[int, float
     mean, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(runs)))
     if mean < 0:
         a, b, mean = b, a, -mean
-    if error > 1e-12 * mean:
+    if error > 1e-9 * mean:  # less is rounding
         p = float(2 * stats.t.sf(mean / error, len(runs) - 1))
     else:
         p = 2.0 ** (1 - len(runs)) if mean else 1.0
@@ -180,16 +181,12 @@ def _difference(a: str, b: str, first: dict[int, float], second: dict[int, float
 _NOTHING: dict[str, float | None] = {"microseconds_a_step": None, "planning_seconds": None, "memory": None}
 
 
-def effects(store: Store) -> dict[str, dict[str, float | None]]:
+def effects(results: StudyResults) -> dict[str, dict[str, float | None]]:
     """By agent, medians over its runs: compiling, and other programs on the machine, are in some of them."""
-    noted: dict[str, dict[str, Any]] = {}
-    for line in _log(store):
-        if line.get("event") == "done" and line.get("effects", {}).get("steps"):
-            noted[line["job"]] = line["effects"]
     by_agent: dict[str, list[dict[str, Any]]] = {}
-    for job, effect in noted.items():
+    for job, effect in results.effects.items():
         by_agent.setdefault(job.rpartition("-")[0], []).append(effect)
-    return {agent: _medians(some, store.study.horizon) for agent, some in by_agent.items()}
+    return {agent: _medians(some, results.study.horizon) for agent, some in by_agent.items()}
 
 
 def _medians(some: list[dict[str, Any]], horizon: int) -> dict[str, float | None]:
@@ -199,16 +196,3 @@ def _medians(some: list[dict[str, Any]], horizon: int) -> dict[str, float | None
         "planning_seconds": horizon * median(effect["planning"] / effect["steps"] for effect in some),
         "memory": median(memory) if memory else None,
     }
-
-
-def _log(store: Store) -> list[dict[str, Any]]:
-    path = store.folder / "log.jsonl"
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            words = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # the last line of a process that was killed
-        if isinstance(words, dict):
-            found.append(words)
-    return found

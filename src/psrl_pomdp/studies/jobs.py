@@ -1,19 +1,16 @@
 """A job is one agent and one seed of a study; its result is bytes that depend on nothing else.
 
-Randomness is spawned from (study's seed, number of the run, what for), so that workers, their order and their
-load change nothing; planning effort is counted in operations. All agents of a study meet the same worlds and
-the same chance, which makes comparisons between them sharper.
+Planning effort is counted in operations, so that workers, their order and their load change nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,23 +19,19 @@ import numpy as np
 from .._serialization.atomic_files import write_atomically
 from .._utils.stopwatch import PLANNING
 from .._version import __version__
-from ..agents.planning_budget import Effort
 from ..agents.schedules import Schedule, schedule_named
 from ..analysis.decomposition import promised_costs
 from ..analysis.run_checks import check_run
-from ..errors import CoarsePlanWarning, InvalidModelError, PSRLError
-from ..inference import DirichletPrior, FinitePrior
-from ..io import load
-from ..models.model import POMDP
-from ..planning import Plan, plan
-from ..problems import Problem, problem
-from ..simulation.runs import Agent, Simulation, log_spaced
+from ..errors import CoarsePlanWarning, PSRLError
+from ..planning import Plan
+from ..protocols import SavableAgent
+from ..simulation.runs import Simulation
 from ..simulation.trace import Trace
-from .agent_kinds import LEARNERS, Told, make
-from .results import Job, encode
-from .study import AgentSpec, Study
+from .experiment import experiment_of
+from .results import FORMAT, EpisodeColumns, Job, RunResult, TrueAverage, encode
+from .study import Study
 
-_WORLD, _TRUTH, _AGENT = 0, 1, 2  # what a stream is for
+_SUMS = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")  # as in `Checkpoints.sums`
 _BETWEEN = 20.0  # seconds between checkpoints of a long job
 
 
@@ -51,50 +44,51 @@ class Effects(NamedTuple):
     memory: int | None  # of an agent that can be saved
 
 
+class Finished(NamedTuple):
+    """A job that is done: the bytes of its result, what it took, and a plan for the true model if wanted."""
+
+    data: bytes
+    effects: Effects
+    plan: bytes | None = None  # the file of the plan
+
+
 def perform(study: Study, job: Job, partial: Path | None = None) -> bytes:
     """The result of a job, as the bytes of its file."""
-    return perform_and_measure(study, job, partial)[0]
+    return perform_and_measure(study, job, partial).data
 
 
-def perform_and_measure(study: Study, job: Job, partial: Path | None = None) -> tuple[bytes, Effects]:
+def perform_and_measure(
+    study: Study, job: Job, partial: Path | None = None, *, with_plan: bool = False
+) -> Finished:
     """The same, and what it took, which is no part of the result.
 
     Where `partial` is given, the run is kept there every so often, and taken up from there. Whoever keeps
-    the result removes it.
+    the result removes it. With `with_plan` the plan for the true model comes along.
     """
+    experiment = experiment_of(study)
     spec = next(agent for agent in study.agents if agent.label == job.agent)
-    world, model = world_of(study, job.run)
-    best = _truth_planned(world, study.tolerance, study.max_work)
-    run = _begun(study, spec, world, model, job)
+    best = experiment.plan_of_truth(job.run)
+    run = experiment.simulation(spec, job.run)
     if partial is not None and partial.exists():
         try:
             run.resume(partial.read_bytes())
         except PSRLError:
-            run = _begun(study, spec, world, model, job)  # half of a run that cannot be read is run again
+            run = experiment.simulation(spec, job.run)  # half of a run that cannot be read is run again
     before, clock, planned = run.time, time.process_time(), PLANNING.seconds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoarsePlanWarning)  # results tell how every episode was planned
         trace = run.until(study.horizon, _keeper(run, partial))
     seconds, planning = time.process_time() - clock, PLANNING.seconds - planned
-    memory = len(run.agent.to_bytes()) if hasattr(run.agent, "to_bytes") else None
+    memory = len(run.agent.to_bytes()) if isinstance(run.agent, SavableAgent) else None
     schedule = schedule_named(spec.schedule) if spec.schedule else None
-    result = encode(result_of(study, job, trace, best, schedule))
-    return result, Effects(seconds, planning, run.time - before, memory)
+    data = encode(result_of(study, job, trace, best, schedule))
+    effects = Effects(seconds, planning, run.time - before, memory)
+    return Finished(data, effects, _file_of(best) if with_plan else None)
 
 
-@lru_cache(maxsize=4)
-def _truth_planned(world: POMDP, tolerance: float, max_work: float) -> Plan:
-    """J of the truth, once for all jobs of a process that share it."""
-    best = plan(world, tolerance, max_work=max_work)
-    if best.status == "interrupted":  # what was proved so far is no result of this job
-        raise KeyboardInterrupt
-    return best
-
-
-def _begun(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, job: Job) -> Simulation:
-    agent = agent_for(study, spec, world, model, job.run)
-    times = log_spaced(study.horizon, study.per_decade).tolist()
-    return Simulation(world, agent, seed=(study.seed, job.run, _WORLD), checkpoints=times)
+def _file_of(best: Plan) -> bytes:
+    """The plan without the seconds that it took: the same bytes for the same study."""
+    return replace(best, rounds=tuple(replace(each, seconds=0.0) for each in best.rounds)).to_bytes()
 
 
 def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | None:
@@ -113,141 +107,54 @@ def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | No
     return keep
 
 
-# -- what is run --------------------------------------------------------------------------------
-
-
-def model_of(study: Study) -> POMDP:
-    """The problem of this name, or the model in this file."""
-    path = Path(study.problem)
-    if study.file_sha256:
-        if study.parameters:
-            raise InvalidModelError("parameters: a model file has none")
-        if hashlib.sha256(path.read_bytes()).hexdigest() != study.file_sha256:
-            raise InvalidModelError(f"{path.name} was changed since the study was begun")
-        return load(path)
-    return problem(study.problem, **study.parameters)
-
-
-def prior_of(model: POMDP, wanted: str) -> FinitePrior | DirichletPrior:
-    """The finite family or the Dirichlet prior that goes with a problem."""
-    family = model.family if isinstance(model, Problem) else None
-    if wanted == "finite" and family is None:
-        raise InvalidModelError(
-            f'{model.name or "this model"} has no finite family: prior = "dirichlet" is meant'
-        )
-    if family is not None and wanted != "dirichlet":
-        return family
-    return dirichlet_of(model)
-
-
-def dirichlet_of(model: POMDP) -> DirichletPrior:
-    """The problem's own, or one for every transition that is possible in the model."""
-    if isinstance(model, Problem):
-        return model.prior
-    return DirichletPrior(model.setting, (model.transition > 0).astype(np.float64))
-
-
-def world_of(study: Study, run: int) -> tuple[POMDP, POMDP]:
-    """The world of a run, and the problem that it comes from."""
-    model = model_of(study)
-    if study.truth == "fixed":
-        return model, model
-    rng = np.random.default_rng((study.seed, run, _TRUTH))
-    prior = common_prior(study, model)
-    name = f"{model.name} drawn for run {run}"
-    if isinstance(prior, FinitePrior):
-        chosen = prior.model(int(rng.choice(len(prior), p=prior.weights)))
-        return POMDP(chosen.setting, chosen.transition, name=name), model
-    return POMDP(model.setting, prior.sample(rng), name=name), model
-
-
-def common_prior(study: Study, model: POMDP) -> FinitePrior | DirichletPrior:
-    """What all learners of the study believe: worlds are drawn from it for the Bayesian regret."""
-    priors = [prior_of(model, agent.prior) for agent in study.agents if LEARNERS[agent.kind].uses_prior]
-    priors = priors or [prior_of(model, "")]
-    if any(prior != priors[0] for prior in priors):
-        raise InvalidModelError(
-            "truth = 'prior' with agents of different priors: from which one are worlds drawn?"
-        )
-    return priors[0]
-
-
-def agent_for(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, run: int) -> Agent:
-    """A fresh agent. Its stream depends on its name, not on its place in the study."""
-    code = int.from_bytes(hashlib.sha256(spec.label.encode()).digest()[:8], "big")
-    told = Told(
-        world=world,
-        prior=prior_of(model, spec.prior),
-        rows=dirichlet_of(model),
-        seed=(study.seed, run, _AGENT, code),
-        effort=Effort(
-            floor=spec.floor, ceiling=spec.ceiling, max_work=spec.max_work, rtol=spec.rtol, atol=spec.atol
-        ),
-        exact=Effort(
-            floor=study.tolerance, ceiling=study.tolerance, max_work=study.max_work, max_points=10_000
-        ),
-        schedule=schedule_named(spec.schedule) if spec.schedule else None,
-        options=spec.options,
-    )
-    return make(spec.kind, told)
-
-
-def refusals(study: Study) -> dict[str, str]:
-    """Why agents of the study do not fit its problem, by label; found out before anything is run."""
-    world, model = world_of(study, 0)
-    found = {}
-    for spec in study.agents:
-        try:
-            agent_for(study, spec, world, model, 0)
-        except InvalidModelError as error:
-            found[spec.label] = str(error)
-    return found
-
-
 # -- results --------------------------------------------------------------------------------------
 
 
 def result_of(
     study: Study, job: Job, trace: Trace, best: Plan, schedule: Schedule | None = None
-) -> dict[str, Any]:
-    """Plain data: everything that the regret, its decomposition and the lemmas need. Costs are scaled."""
+) -> RunResult:
+    """Everything that the regret, its decomposition and the lemmas need."""
     points, units = trace.checkpoints, trace.model.setting.units
-    names = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")
     episodes = trace.episodes
-    return {
-        "version": __version__,
-        "platform": f"{platform.system()} {platform.machine()}, numpy {np.__version__}",
-        "study": study.fingerprint,
-        "agent": job.agent,
-        "run": job.run,
-        "problem": trace.model.name,
-        "horizon": trace.horizon,
-        "units": [units.low, units.high, units.kind, units.name],
-        "truth": {"lower": best.lower_cost, "upper": best.upper_cost, "status": best.status,
-                  "span": None if best.depends_on_start else list(best.span)},
-        "times": points.times.tolist(),
-        **{name: _numbers(points.sums[:, i]) for i, name in enumerate(names)},
-        "control": trace.controlled(best).tolist(),
-        "promised": promised_costs(trace).tolist() if episodes else None,
-        "violations": [finding.text for finding in check_run(trace, schedule)] if episodes else [],
-        "posterior": _numbers(points.truth),
-        "visits": points.visits.tolist(),
-        "expected_counts": _numbers(points.expected),
-        "pseudo_counts": points.pseudo.tolist(),
-        "episodes": {
-            "start": [e.start for e in episodes],
-            "length": [e.length for e in episodes],
-            "ended": [e.ended for e in episodes],
-            "kernel": [e.kernel for e in episodes],
-            "lower": [e.lower_cost for e in episodes],
-            "upper": [e.upper_cost for e in episodes],
-            "tolerance": [e.tolerance for e in episodes],
-            "status": [e.status for e in episodes],
-            "work": [e.work for e in episodes],
-            "span": [e.span for e in episodes],
-            **{name: _numbers(trace.episode_sums[:, i]) for i, name in enumerate(names)},
-        },
-    }  # fmt: skip
+    return RunResult(
+        format=FORMAT,
+        version=__version__,
+        platform=f"{platform.system()} {platform.machine()}, numpy {np.__version__}",
+        study=study.fingerprint,
+        agent=job.agent,
+        run=job.run,
+        problem=trace.model.name,
+        horizon=trace.horizon,
+        unit_values=(units.low, units.high, units.kind, units.name),
+        truth=TrueAverage(
+            lower=best.lower_cost,
+            upper=best.upper_cost,
+            status=best.status,
+            span=None if best.depends_on_start else best.span,
+        ),
+        times=points.times.tolist(),
+        **{name: _numbers(points.sums[:, i]) for i, name in enumerate(_SUMS)},
+        control=trace.controlled(best).tolist(),
+        promised=[(low, high) for low, high in promised_costs(trace).tolist()] if episodes else None,
+        violations=[finding.text for finding in check_run(trace, schedule)] if episodes else [],
+        posterior=_numbers(points.truth),
+        visits=points.visits.tolist(),
+        expected_counts=_numbers(points.expected),
+        pseudo_counts=points.pseudo.tolist(),
+        episodes=EpisodeColumns(
+            start=[e.start for e in episodes],
+            length=[e.length for e in episodes],
+            ended=[e.ended for e in episodes],
+            kernel=[e.kernel for e in episodes],
+            lower=[e.lower_cost for e in episodes],
+            upper=[e.upper_cost for e in episodes],
+            tolerance=[e.tolerance for e in episodes],
+            status=[e.status for e in episodes],
+            work=[e.work for e in episodes],
+            span=[e.span for e in episodes],
+            **{name: _numbers(trace.episode_sums[:, i]) for i, name in enumerate(_SUMS)},
+        ),
+    )
 
 
 def _numbers(array: Any) -> Any:

@@ -1,6 +1,10 @@
 """Jobs by name, and their results as sealed files.
 
-Nothing here computes, so that the folder of a study is there before anything large is imported.
+A file holds `{"sha256": ..., "result": ...}`, where the result is a `RunResult` in JSON and the checksum is
+that of its bytes. Format 2 is written; format 1, which version 0.1 wrote, has the same fields without
+`format`, and is read too. A later format is refused with the version of the package that wrote it.
+
+Nothing large is imported here, so that the folder of a study is there before anything is computed.
 """
 
 from __future__ import annotations
@@ -8,13 +12,26 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from .._utils.log_spaced import log_spaced
 from ..errors import ParseError
 from .study import Study
+
+if TYPE_CHECKING:
+    from .._utils.arrays import Array
+    from ..models.model import Units
+
+FORMAT = 2
+
+Numbers: TypeAlias = list[float]
+NumbersOrNone: TypeAlias = list[float | None] | None  # nothing to compare with, or no number
+CountsAtTimes: TypeAlias = list[list[list[int]]]  # [K, A, S]
+
+
+# -- jobs -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -34,15 +51,130 @@ def jobs_of(study: Study) -> list[Job]:
     return [Job(agent.label, run) for run in range(study.seeds) for agent in study.agents]
 
 
-def encode(result: dict[str, Any]) -> bytes:
-    """A result as the bytes of a file, with a checksum of the rest."""
+# -- results ----------------------------------------------------------------------------------------
+
+
+class TrueAverage(msgspec.Struct, frozen=True):
+    """What planning proved of the true model: J(θ*) is between `lower` and `upper`, scaled."""
+
+    lower: float
+    upper: float
+    status: str  # of the plan
+    span: tuple[float, float] | None  # scaled; None where the plan depends on the start
+
+
+class EpisodeColumns(msgspec.Struct, frozen=True):
+    """The episodes of a run, one entry each; the sums are those at the start of the episode."""
+
+    start: list[int]
+    length: list[int]
+    ended: list[str]
+    kernel: list[int | None]  # its number, where there are finitely many
+    lower: NumbersOrNone  # J(θ_k) is between these, scaled
+    upper: NumbersOrNone
+    tolerance: NumbersOrNone
+    status: list[str]
+    work: NumbersOrNone
+    span: NumbersOrNone
+    cost: NumbersOrNone
+    expected_cost: NumbersOrNone
+    belief_gap: NumbersOrNone
+    kernel_gap: NumbersOrNone
+    cost_gap: NumbersOrNone
+
+    def rows(self) -> list[EpisodeRow]:
+        """Return the episodes one by one."""
+        names = EpisodeRow.__struct_fields__[1:]
+        columns = [getattr(self, name) or [None] * len(self.start) for name in names]
+        return [EpisodeRow(k, *row) for k, row in enumerate(zip(*columns, strict=True), start=1)]
+
+
+class EpisodeRow(msgspec.Struct, frozen=True):
+    """One episode; costs are scaled."""
+
+    number: int  # the first is 1
+    start: int
+    length: int
+    ended: str
+    kernel: int | None
+    lower: float | None  # J(θ_k) is between these, where numbers are known
+    upper: float | None
+    tolerance: float | None
+    status: str
+    work: float | None
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one agent did in one run. All costs are scaled to [0, 1]; lists over time are at `times[K]`."""
+
+    format: int = 1  # of this struct; format 1 did not say
+    version: str  # of the package that wrote it
+    platform: str
+    study: str  # the fingerprint of the study
+    agent: str
+    run: int
+    problem: str
+    horizon: int
+    unit_values: tuple[float, float, Literal["cost", "reward"], str] = msgspec.field(name="units")
+    truth: TrueAverage
+    times: list[int]
+    cost: Numbers  # Σ C(s, a), what was paid
+    expected_cost: Numbers  # Σ c(b, a), with b the belief under the true model
+    belief_gap: Numbers | None  # the sums of the decomposition, of an agent that samples kernels
+    kernel_gap: Numbers | None
+    cost_gap: Numbers | None
+    control: Numbers  # the sum of the control variate, without −J
+    promised: list[tuple[float, float]] | None  # Σ_k T_k J(θ_k) by both bounds
+    violations: list[str]  # of the paper's lemmas
+    posterior: Numbers | None  # f(θ*) for a finite set that holds it, else E‖θ − θ*‖₁ a row
+    visits: CountsAtTimes
+    expected_counts: list[list[list[float | None] | None] | None] | None = None
+    pseudo_counts: CountsAtTimes
+    episodes: EpisodeColumns
+
+    @property
+    def job(self) -> Job:
+        """Which job of the study this is the result of."""
+        return Job(self.agent, self.run)
+
+    @property
+    def units(self) -> Units:
+        """What the scaled costs mean in the user's numbers."""
+        from ..models.model import Units
+
+        return Units(*self.unit_values)
+
+    def regret_interval(self) -> tuple[Array, Array]:
+        """Return lower and upper ends of the regret at `times`, [K] each, in the user's scale.
+
+        It is estimated by the control variate. The lower end takes J(θ*) at its upper bound, the upper end at
+        its lower one.
+        """
+        import numpy as np
+
+        times, sums = np.array(self.times), np.array(self.control, np.float64)
+        difference = self.units.difference
+        return difference(sums - times * self.truth.upper), difference(sums - times * self.truth.lower)
+
+    @property
+    def final_regret(self) -> float:
+        """The regret at the horizon, in the user's scale: the middle of its interval."""
+        lower, upper = self.regret_interval()
+        return float(0.5 * (lower[-1] + upper[-1]))
+
+
+def encode(result: RunResult) -> bytes:
+    """Return a result as the bytes of a file, with a checksum of the rest."""
     body = msgspec.json.encode(result)
     total = hashlib.sha256(body).hexdigest()
     return msgspec.json.encode({"sha256": total, "result": msgspec.Raw(body)}) + b"\n"
 
 
-def decode(data: bytes, name: str) -> dict[str, Any]:
-    """The result in a file; one that was damaged is refused."""
+def decode(data: bytes, name: str) -> RunResult:
+    """Return the result in the bytes of a file; `name` is for errors.
+
+    Raises `ParseError` where the bytes were damaged, hold no result, or are of a later format.
+    """
     try:
         whole = msgspec.json.decode(data, type=_Sealed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -50,21 +182,21 @@ def decode(data: bytes, name: str) -> dict[str, Any]:
     if hashlib.sha256(bytes(whole.result)).hexdigest() != whole.sha256:
         raise ParseError("the result is damaged: its checksum is not that of its contents", path=name)
     try:
-        return msgspec.json.decode(whole.result, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise ParseError("the result is damaged: no JSON", path=name) from None
-
-
-def check_result(result: dict[str, Any], study: Study, name: str) -> None:
-    """Raise `ParseError` where a result is not what a job of the study leaves: tables are made of it."""
-    try:
-        found = msgspec.convert(result, _Result)
-    except (msgspec.ValidationError, RecursionError) as error:
+        written = msgspec.json.decode(whole.result, type=_Format)
+        if not 1 <= written.format <= FORMAT:
+            by = f"format {written.format}, by psrl-pomdp {written.version or 'of another version'}"
+            raise ParseError(f"the result is in {by}; formats up to {FORMAT} are read", path=name)
+        return msgspec.json.decode(whole.result, type=RunResult)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ParseError(f"the result is not one: {error}", path=name) from None
-    low, high, _, _ = found.units
+
+
+def check_result(found: RunResult, study: Study, name: str) -> None:
+    """Raise `ParseError` where a result is not what a job of the study leaves: tables are made of it."""
+    low, high, _, _ = found.unit_values
     n, n_episodes = len(found.times), len(found.episodes.start)
     by_time = (*(getattr(found, column) for column in _COLUMNS), found.posterior)
-    by_episode = (getattr(found.episodes, column) for column in _Episodes.__struct_fields__)
+    by_episode = (getattr(found.episodes, column) for column in EpisodeColumns.__struct_fields__)
     truth = found.truth
     for wrong, why in (
         (not 0.0 < high - low < math.inf, "units"),
@@ -88,61 +220,12 @@ class _Sealed(msgspec.Struct):
     result: msgspec.Raw
 
 
+class _Format(msgspec.Struct):
+    format: int = 1
+    version: str = ""
+
+
 _COLUMNS = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap", "control")
 _COMPARED = ("belief_gap", "kernel_gap", "cost_gap", "promised")  # with the kernel that a learner plays
 _LATEST = 1 << 53
 _LARGEST = 1e30  # of sums of scaled costs: products and squares are finite
-Numbers = list[float]
-NumbersOrNone = list[float | None] | None  # a column where there was nothing to compare with, or no number
-
-
-class _Truth(msgspec.Struct):
-    lower: float
-    upper: float
-    status: str
-    span: tuple[float, float] | None
-
-
-class _Episodes(msgspec.Struct):
-    start: list[int]
-    length: list[int]
-    ended: list[str]
-    kernel: list[int | None]
-    lower: NumbersOrNone
-    upper: NumbersOrNone
-    tolerance: NumbersOrNone
-    status: list[str]
-    work: NumbersOrNone
-    span: NumbersOrNone
-    cost: NumbersOrNone
-    expected_cost: NumbersOrNone
-    belief_gap: NumbersOrNone
-    kernel_gap: NumbersOrNone
-    cost_gap: NumbersOrNone
-
-
-class _Result(msgspec.Struct):
-    """What a job leaves, by the names of `result_of`."""
-
-    version: str
-    platform: str
-    study: str
-    agent: str
-    run: int
-    problem: str
-    horizon: int
-    units: tuple[float, float, Literal["cost", "reward"], str]
-    truth: _Truth
-    times: list[int]
-    cost: Numbers
-    expected_cost: Numbers
-    belief_gap: Numbers | None
-    kernel_gap: Numbers | None
-    cost_gap: Numbers | None
-    control: Numbers
-    promised: list[tuple[float, float]] | None
-    violations: list[str]
-    posterior: Numbers | None
-    visits: list[list[list[int]]]
-    pseudo_counts: list[list[list[int]]]
-    episodes: _Episodes

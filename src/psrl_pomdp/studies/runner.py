@@ -8,14 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from .._numba import jit as compiled
+from .._serialization.atomic_files import write_atomically
 from ..errors import PSRLError
 from .agent_kinds import LEARNERS, NOTHING
 from .executors import engine, keeps_files
-from .jobs import Effects, agent_for, perform, perform_and_measure, world_of
-from .results import Job, decode, jobs_of
+from .experiment import experiment_of
+from .jobs import Finished, perform, perform_and_measure
+from .results import Job, RunResult, decode, jobs_of
 from .store import Store
 from .study import Study
 
@@ -29,8 +30,6 @@ _WITH_POSTERIORS = (
     "ba-pomcp",
 )  # they say what they need
 _ATTEMPTS = 3  # for a job whose worker died
-
-Done = tuple[bytes, Effects]
 
 
 @dataclass
@@ -134,12 +133,12 @@ def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Jo
 
 def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
     """Have other processes compile what is not on disk; jobs of agents that need least of it come first."""
-    world, model = world_of(study, 0)
+    experiment = experiment_of(study)
     knows_little = {spec.label for spec in study.agents if LEARNERS[spec.kind].told == NOTHING}
     for spec in study.agents:
         if spec.kind in _WITH_POSTERIORS:
             with suppress(PSRLError):
-                agent_for(study, spec, world, model, 0)
+                experiment.agent(spec, 0)
     for group in compiled.GROUPS:
         group.ask()
     return sorted(todo, key=lambda job: job.agent not in knows_little) if _compilers() else todo
@@ -166,32 +165,37 @@ def _all(
 ) -> list[Job]:
     """Hands jobs to the pool a few at a time; returns those that a broken pool left undone."""
     waiting = list(reversed(todo))
-    running: dict[Future[Done], tuple[Job, float]] = {}
+    running: dict[Future[Finished], tuple[Job, float]] = {}
     undone: list[Job] = []
+    asked: Future[Finished] | None = None  # for the plan of the true model, which one job brings along
     while waiting or running:
         compilers = _compilers() if keep else 0  # which are to have their share of the cores
         most = max(1, workers - compilers) if compilers else _AT_ONCE * workers
         while waiting and len(running) < most:
             job = waiting.pop()
             partial = store.partial_path(job) if keep else None
+            wanted = asked is None and store.study.truth == "fixed" and not store.plan_path.exists()
             try:
-                running[pool.submit(perform_and_measure, store.study, job, partial)] = job, time.monotonic()
+                future = pool.submit(perform_and_measure, store.study, job, partial, with_plan=wanted)
             except (BrokenExecutor, RuntimeError):
                 return [job, *reversed(waiting), *undone, *(j for j, _ in running.values())]
+            running[future] = job, time.monotonic()
+            asked = future if wanted else asked
         progress.running = min(len(running), workers)
         finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
         for future in finished:
             job, begun = running.pop(future)
+            asked = None if future is asked else asked
             if not _finish(store, job, future, begun, progress):
                 undone.append(job)
         report(progress)
     return undone
 
 
-def _finish(store: Store, job: Job, future: Future[Done], begun: float, progress: Progress) -> bool:
+def _finish(store: Store, job: Job, future: Future[Finished], begun: float, progress: Progress) -> bool:
     """Keep a job's result, or say why there is none; False where it is to be tried again."""
     try:
-        data, effects = future.result()
+        finished = future.result()
     except BrokenExecutor:
         return False
     except Exception as error:
@@ -199,26 +203,23 @@ def _finish(store: Store, job: Job, future: Future[Done], begun: float, progress
         store.log(event="failed", job=job.name, why=repr(error))
         return True
     try:
-        store.write(job, data)
+        if finished.plan is not None:  # first, so that a study whose jobs are done has it
+            write_atomically(store.plan_path, finished.plan, sweep=False)
+        store.write(job, finished.data)
     except OSError as error:
         progress.failures.append(f"{job.name}: its result cannot be written: {error}")
         store.log(event="failed", job=job.name, why=repr(error))
         return True
     progress.done += 1
     progress.here += 1
-    _note_regret(progress, decode(data, job.name))
+    _note_regret(progress, decode(finished.data, job.name))
     waited = round(time.monotonic() - begun, 3)
-    store.log(event="done", job=job.name, seconds=waited, effects=effects._asdict())
+    store.log(event="done", job=job.name, seconds=waited, effects=finished.effects._asdict())
     return True
 
 
-def _note_regret(progress: Progress, result: dict[str, Any]) -> None:
-    """The control variate at the horizon, against the middle of J's interval."""
-    low, high, _, _ = result["units"]
-    truth = result["truth"]
-    middle = 0.5 * (truth["lower"] + truth["upper"])
-    regret = (result["control"][-1] - result["horizon"] * middle) * (high - low)
-    progress.regrets.setdefault(str(result["agent"]), []).append(float(regret))
+def _note_regret(progress: Progress, result: RunResult) -> None:
+    progress.regrets.setdefault(result.agent, []).append(result.final_regret)
 
 
 def verify(store: Store, jobs: int, seed: int = 0) -> tuple[int, list[str]]:

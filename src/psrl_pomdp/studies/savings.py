@@ -14,8 +14,8 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..analysis.estimators import standard_error, student
-from ..models.model import Units
 from .store import Store
+from .study_results import StudyResults
 
 _LEVEL = 0.95
 
@@ -48,23 +48,24 @@ class Saving:
     share: float | None  # of the baseline's total cost
 
 
-def savings(store: Store, baseline: str) -> dict[str, Saving]:
+def savings(source: Store | StudyResults, baseline: str) -> dict[str, Saving]:
     """Return what each agent with a result costs and saves against the agent `baseline`, by name.
 
     Runs that only one of the two has finished are left out of the comparison.
     """
-    totals: dict[str, dict[int, float]] = {}
-    units = Units()
-    for result in store.done():
-        units = Units(*result["units"])
-        best = float(units.from_scaled(0.0))
-        sign = 1.0 if units.kind == "cost" else -1.0
-        paid = result["horizon"] * best + sign * float(units.difference(result["control"][-1]))
-        totals.setdefault(result["agent"], {})[result["run"]] = paid
-    base = totals.get(baseline, {})
+    results = StudyResults.of(source)
+    if not results.runs:
+        return {}
+    units, horizon = results.units, results.study.horizon
     worse = 1.0 if units.kind == "cost" else -1.0
+    best = horizon * float(units.from_scaled(0.0))
+    totals = {
+        agent: {r.run: best + worse * float(units.difference(r.control[-1])) for r in runs}
+        for agent, runs in results.by_agent.items()
+    }
+    base = totals.get(baseline, {})
     return {
-        agent: _saving(agent, own, {} if agent == baseline else base, store.study.horizon, worse)
+        agent: _saving(agent, own, {} if agent == baseline else base, horizon, worse)
         for agent, own in totals.items()
     }
 

@@ -22,12 +22,13 @@ from .._utils.arrays import Array
 from .._utils.integers import is_integer
 from ..agents.planning_budget import Effort
 from ..agents.psrl import PSRLAgent
-from ..agents.serialization import ties_of
 from ..analysis.estimators import RegretCurve, curve_from_sums
 from ..errors import InvalidModelError
-from ..inference import DirichletPrior, FinitePrior
+from ..inference import FinitePrior
+from ..inference.choosing import uniform_rows, with_setting
 from ..models.model import POMDP, Setting
 from ..planning import Plan, plan
+from ..protocols import Prior
 from ..simulation.runs import simulate
 from ..simulation.trace import Trace
 
@@ -87,7 +88,7 @@ def sensor_doubt(
     model: POMDP,
     radii: Sequence[float] = (0.0, 0.02, 0.05, 0.1),
     *,
-    prior: DirichletPrior | None = None,
+    prior: Prior | None = None,
     horizon: int = 2000,
     seeds: int = 8,
     seed: int = 0,
@@ -98,6 +99,7 @@ def sensor_doubt(
     """For each radius, `seeds` sensors drawn within it, each tried in one run; the same chance for all radii.
 
     `prior` is the learner's, but for its sensor; by default Dirichlet(1) over all transitions that can be.
+    Raises `InvalidModelError` for a prior that cannot be moved to another sensor.
     """
     for radius in radii:
         _check_radius(radius)
@@ -107,7 +109,7 @@ def sensor_doubt(
     best = plan(model, _TOLERANCE, max_work=_WORK)
     if best.status == "interrupted":
         raise KeyboardInterrupt
-    prior = prior or DirichletPrior(model.setting, (model.transition > 0).astype(np.float64))
+    prior = uniform_rows(model) if prior is None else prior
     jobs = [(radius, run) for radius in radii for run in range(seeds)]
     rows: list[tuple[Array, Array, float]] = []
     tasks = [(model, best, prior, radius, horizon, (seed, run), effort) for radius, run in jobs]
@@ -124,7 +126,7 @@ def sensor_doubt(
 def _tried(
     model: POMDP,
     best: Plan,
-    prior: DirichletPrior,
+    prior: Prior,
     radius: float,
     horizon: int,
     seed: tuple[int, int],
@@ -134,7 +136,7 @@ def _tried(
     told = perturbed(model.setting, radius, np.random.default_rng((*seed, _NOISE)))
     exact = Effort(floor=_TOLERANCE, ceiling=_TOLERANCE, max_points=10_000, max_work=3e9)
     knows = PSRLAgent(FinitePrior(told, model.transition[None]), seed=(*seed, _KNOWS), effort=exact)
-    learns = PSRLAgent(_told(prior, told), seed=(*seed, _LEARNS), effort=effort)
+    learns = PSRLAgent(with_setting(prior, told), seed=(*seed, _LEARNS), effort=effort)
     sums, others = [], 0.0
     for agent in (knows, learns):
         trace = simulate(model, agent, horizon, (*seed, _WORLD), checkpoints=[horizon])
@@ -142,12 +144,6 @@ def _tried(
         if agent is knows:
             others = _other_actions(model, best, trace)
     return sums[0], sums[1], others
-
-
-def _told(prior: DirichletPrior, setting: Setting) -> DirichletPrior:
-    """The same rows, known and shared ones among them, in another setting."""
-    known = {(int(a), int(s)): prior.concentration[a, s] for a, s in np.argwhere(prior.known)}
-    return DirichletPrior(setting, prior.concentration, known, ties_of(prior.row))
 
 
 def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:

@@ -3,6 +3,7 @@
     study.toml            the study itself; whoever comes back finds what was asked
     manifest.json         version, platform, when and by which command
     results/NAME.json     one for each finished job, sealed with a checksum
+    truth.npz             the plan that regrets are measured against, where all runs share one true model
     partial/NAME.run      unfinished long jobs, as of their last checkpoint
     log.jsonl             what happened when: starts, ends, failures, seconds
     runs.csv, episodes.csv  (or .parquet)   all results as tables, written at the end
@@ -25,7 +26,7 @@ from typing import Any
 from .._serialization.atomic_files import write_atomically
 from .._version import __version__
 from ..errors import ParseError, PSRLError
-from .results import Job, check_result, decode, jobs_of
+from .results import Job, RunResult, check_result, decode, jobs_of
 from .study import Study, read_study
 
 
@@ -100,7 +101,7 @@ class Store:
         """Files that a crash left half written."""
         yield from self.results.glob(".*.json.*")
         yield from self.partial.glob(".*.run.*")
-        for name in ("study.toml", "manifest.json", "runs.csv", "episodes.csv"):
+        for name in ("study.toml", "manifest.json", "truth.npz", "runs.csv", "episodes.csv"):
             yield from self.folder.glob(f".{name}.*")
 
     # -- results --------------------------------------------------------------------------------
@@ -110,6 +111,11 @@ class Store:
 
     def partial_path(self, job: Job) -> Path:
         return self.partial / f"{job.name}.run"
+
+    @property
+    def plan_path(self) -> Path:
+        """The file of the plan for the true model."""
+        return self.folder / "truth.npz"
 
     def missing(self) -> tuple[list[Job], list[str]]:
         """The jobs that have no good result, and what is wrong with files that are there."""
@@ -129,20 +135,16 @@ class Store:
         write_atomically(self.path(job), data, sweep=False)  # `locked` has swept
         self.partial_path(job).unlink(missing_ok=True)
 
-    def read(self, job: Job) -> dict[str, Any]:
+    def read(self, job: Job) -> RunResult:
         """A job's result, checked."""
         path = self.path(job)
         result = decode(path.read_bytes(), f"results/{path.name}")
-        if (result.get("study"), result.get("agent"), result.get("run")) != (
-            self.study.fingerprint,
-            job.agent,
-            job.run,
-        ):
+        if (result.study, result.job) != (self.study.fingerprint, job):
             raise ParseError("the result belongs to another study or job", path=f"results/{path.name}")
         check_result(result, self.study, f"results/{path.name}")
         return result
 
-    def done(self) -> Iterator[dict[str, Any]]:
+    def done(self) -> Iterator[RunResult]:
         """The results that are there, in the order of the jobs."""
         for job in jobs_of(self.study):
             if self.path(job).exists():

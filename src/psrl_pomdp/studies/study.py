@@ -30,6 +30,7 @@ import msgspec
 
 from ..agents.schedules import schedule_named
 from ..errors import InvalidModelError, ParseError, did_you_mean
+from ..inference.choosing import PRIOR_KINDS
 from .agent_kinds import KINDS, LEARNERS
 
 _LARGEST_FILE = 1 << 20  # bytes
@@ -44,7 +45,7 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     kind: str
     name: str = ""  # the kind, where it is left out
-    prior: str = ""  # "finite" or "dirichlet"; where it is left out, the family if the problem has one
+    prior: str = ""  # one of PRIOR_KINDS; where it is left out, the family if the problem has one
     schedule: str = ""  # the paper's for the prior, where it is left out
     floor: float = 1e-6  # ε_k is planned for no finer than this
     ceiling: float = 0.02
@@ -163,7 +164,7 @@ def _check(study: Study, name: str) -> None:
     for i, agent in enumerate(study.agents):
         _one_of(f"agents[{i}].kind", agent.kind, KINDS, name)
         if agent.prior:
-            _one_of(f"agents[{i}].prior", agent.prior, ("finite", "dirichlet"), name)
+            _one_of(f"agents[{i}].prior", agent.prior, PRIOR_KINDS, name)
         for key in ("prior", "schedule"):
             if getattr(agent, key) and not LEARNERS[agent.kind].uses_prior:
                 refuse(f"agents[{i}].{key}: {agent.kind} has none")

@@ -8,63 +8,56 @@ import numpy as np
 
 from ..analysis.bounds import Constant
 from ..analysis.decomposition import Decomposition, decompose_sums
-from ..analysis.estimators import RegretCurve, curve_from_sums
+from ..analysis.estimators import RegretCurve
 from ..analysis.growth import fit_growth
-from ..models.model import Units
 from .store import Store
+from .study_results import StudyResults
 
 
-def curves(store: Store, column: str = "control") -> dict[str, RegretCurve]:
-    """The regret of each agent over its finished runs, by the control variate or another column of sums."""
-    by_agent: dict[str, list[dict[str, Any]]] = {}
-    for result in store.done():
-        by_agent.setdefault(result["agent"], []).append(result)
-    return {
-        agent: curve_from_sums(
-            results[0]["times"],
-            [result[column] for result in results],
-            [result["truth"]["lower"] for result in results],
-            [result["truth"]["upper"] for result in results],
-            units=Units(*results[0]["units"]),
-        )
-        for agent, results in by_agent.items()
-    }
+def curves(source: Store | StudyResults) -> dict[str, RegretCurve]:
+    """The regret of each agent over its finished runs, by the control variate."""
+    found = {}
+    for agent, runs in StudyResults.of(source).by_agent.items():
+        ends = np.array([result.regret_interval() for result in runs])  # [R, 2, K]
+        found[agent] = RegretCurve("controlled", np.array(runs[0].times), ends[:, 0], ends[:, 1])
+    return found
 
 
-def decomposition(store: Store, agent: str) -> Decomposition:
+def decomposition(source: Store | StudyResults, agent: str) -> Decomposition:
     """The paper's terms over an agent's finished runs, with H the largest span of what was played."""
-    results = [result for result in store.done() if result["agent"] == agent]
-    names = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")
-    times = np.array(results[0]["times"])
-    spans = [span for result in results for span in result["episodes"]["span"] if span is not None]
-    begun = [np.searchsorted(result["episodes"]["start"], times, side="right") for result in results]
+    runs = StudyResults.of(source).by_agent[agent]
+    times = np.array(runs[0].times)
+    sums = [(r.cost, r.expected_cost, r.belief_gap, r.kernel_gap, r.cost_gap) for r in runs]
     return decompose_sums(
         times,
-        np.array([[result[name] for name in names] for result in results]).transpose(0, 2, 1),
-        np.array(begun),
-        np.array([result["promised"] for result in results]),
-        [result["truth"]["lower"] for result in results],
-        [result["truth"]["upper"] for result in results],
-        Constant(max(spans), "computed", "the largest span of a value function that was played, or above"),
-        units=Units(*results[0]["units"]),
+        np.array(sums, np.float64).transpose(0, 2, 1),
+        np.array([np.searchsorted(result.episodes.start, times, side="right") for result in runs]),
+        np.array([result.promised for result in runs]),
+        [result.truth.lower for result in runs],
+        [result.truth.upper for result in runs],
+        Constant(
+            max(span for result in runs for span in result.episodes.span or () if span is not None),
+            "computed",
+            "the largest span of a value function that was played, or above",
+        ),
+        units=runs[0].units,
     )
 
 
-def violations(store: Store) -> list[str]:
+def violations(source: Store | StudyResults) -> list[str]:
     """What the paper's lemmas say of every run, and some run did not keep to."""
-    return [f"{r['agent']}-{r['run']:05d}: {text}" for r in store.done() for text in r["violations"]]
+    return [f"{r.job.name}: {text}" for r in StudyResults.of(source).runs for text in r.violations]
 
 
-def summarise(store: Store) -> dict[str, Any]:
+def summarise(source: Store | StudyResults) -> dict[str, Any]:
     """Plain data: regret at the horizon with its interval, growth and posterior, agent by agent."""
-    study = store.study
-    found = {agent: _row(agent, curve) for agent, curve in curves(store).items()}
-    finals: dict[str, list[float]] = {}
-    for result in store.done():
-        if result["posterior"] is not None:
-            finals.setdefault(result["agent"], []).append(result["posterior"][-1])
-    for agent, values in finals.items():
-        found[agent]["posterior"] = float(np.mean(values))
+    results = StudyResults.of(source)
+    study = results.study
+    found = {agent: _row(agent, curve) for agent, curve in curves(results).items()}
+    for agent, runs in results.by_agent.items():
+        finals = [result.posterior[-1] for result in runs if result.posterior is not None]
+        if finals:
+            found[agent]["posterior"] = float(np.mean(finals))
     what = "Bayesian regret" if study.truth == "prior" else "Regret"
     return {
         "title": study.title or f"{what} after {study.horizon} steps of {study.problem}",
@@ -72,8 +65,8 @@ def summarise(store: Store) -> dict[str, Any]:
         "truth": study.truth,
         "horizon": study.horizon,
         "seeds": study.seeds,
-        "agents": [found[agent.label] for agent in study.agents if agent.label in found],
-        "violations": violations(store),
+        "agents": list(found.values()),
+        "violations": violations(results),
     }
 
 

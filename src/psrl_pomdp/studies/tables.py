@@ -29,9 +29,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from .._serialization.atomic_files import write_atomically
 from ..errors import PSRLError
+from .results import RunResult
 from .store import Store
+from .study_results import StudyResults
 
 RUNS = (
     "agent", "run", "t", "cost", "expected_cost", "control", "j_lower", "j_upper",
@@ -43,47 +47,45 @@ EPISODES = (
 )  # fmt: skip
 
 
-def run_rows(result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+def run_rows(result: RunResult) -> Iterator[tuple[Any, ...]]:
     """The rows of `runs` of one job."""
-    low, high, _, _ = result["units"]
-    truth, starts = result["truth"], result["episodes"]["start"]
-    for i, t in enumerate(result["times"]):
-        control = result["control"][i]
+    truth, starts = result.truth, result.episodes.start
+    lower, upper = (end.tolist() for end in result.regret_interval())
+    for i, t in enumerate(result.times):
         yield (
-            result["agent"],
-            result["run"],
+            result.agent,
+            result.run,
             t,
-            *(_at(result[name], i) for name in ("cost", "expected_cost", "control")),
-            truth["lower"],
-            truth["upper"],
-            (control - t * truth["upper"]) * (high - low),
-            (control - t * truth["lower"]) * (high - low),
-            *(_at(result[name], i) for name in ("belief_gap", "kernel_gap", "cost_gap", "posterior")),
+            *(_at(column, i) for column in (result.cost, result.expected_cost, result.control)),
+            truth.lower,
+            truth.upper,
+            lower[i],
+            upper[i],
+            *(_at(column, i) for column in (result.belief_gap, result.kernel_gap, result.cost_gap)),
+            _at(result.posterior, i),
             bisect_right(starts, t),
         )
 
 
-def episode_rows(result: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+def episode_rows(result: RunResult) -> Iterator[tuple[Any, ...]]:
     """The rows of `episodes` of one job."""
-    columns = result["episodes"]
-    names = ("start", "length", "ended", "kernel", "lower", "upper", "tolerance", "status", "work")
-    for k, row in enumerate(zip(*(columns[name] for name in names), strict=True), start=1):
-        yield (result["agent"], result["run"], k, *row)
+    for row in result.episodes.rows():
+        yield (result.agent, result.run, *msgspec.structs.astuple(row))
 
 
 def _at(column: list[Any] | None, i: int) -> Any:
     return None if column is None else column[i]
 
 
-def write_tables(store: Store, parquet: bool = False) -> list[Path]:
-    """Both tables into the folder; the paths."""
-    results = list(store.done())
+def write_tables(source: Store | StudyResults, parquet: bool = False) -> list[Path]:
+    """Write both tables into the folder of the study; return their paths."""
+    results = StudyResults.of(source)
     written = []
     for name, header, rows in (
-        ("runs", RUNS, (row for result in results for row in run_rows(result))),
-        ("episodes", EPISODES, (row for result in results for row in episode_rows(result))),
+        ("runs", RUNS, (row for result in results.runs for row in run_rows(result))),
+        ("episodes", EPISODES, (row for result in results.runs for row in episode_rows(result))),
     ):
-        path = store.folder / f"{name}.{'parquet' if parquet else 'csv'}"
+        path = results.folder / f"{name}.{'parquet' if parquet else 'csv'}"
         write_atomically(path, _parquet(header, rows) if parquet else _csv(header, rows))
         written.append(path)
     return written

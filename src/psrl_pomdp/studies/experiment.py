@@ -1,0 +1,178 @@
+"""What a study is about, made once: its model, the priors of its agents, the true models and their plans.
+
+Randomness is spawned from (study's seed, number of the run, what for), so that workers, their order and their
+load change nothing. All agents of a study meet the same worlds and the same chance, which makes comparisons
+between them sharper.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ..agents.planning_budget import Effort
+from ..agents.schedules import schedule_named
+from ..errors import InvalidModelError
+from ..inference import DirichletPrior
+from ..inference.choosing import dirichlet_prior_of, kind_of, prior_for, sample_model
+from ..io import load
+from ..models.model import POMDP
+from ..planning import Plan, plan
+from ..problems import problem
+from ..protocols import Agent, Prior
+from ..simulation.runs import Simulation, log_spaced
+from .agent_kinds import LEARNERS, Told, make
+from .study import AgentSpec, Study
+
+_WORLD, _TRUTH, _AGENT = 0, 1, 2  # what a stream is for
+_MOST_PLANS = 4  # of true models that are kept, where every run has its own
+
+
+class Experiment:
+    """The models, priors and agents of a study; each is made when it is first asked for, and then kept.
+
+    Methods raise `InvalidModelError`, and other errors of the package, where the study asks for something
+    that its problem does not have, or its model file cannot be read or was changed.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self._plans: OrderedDict[POMDP, Plan] = OrderedDict()
+        self._priors: dict[str, Prior] = {}
+        self._drawn: tuple[int, POMDP] | None = None  # the latest run, and its true model
+
+    # -- models ---------------------------------------------------------------------------------
+
+    @cached_property
+    def problem(self) -> POMDP:
+        """The problem of the study, or the model in its file."""
+        study = self.study
+        if not study.file_sha256:
+            return problem(study.problem, **study.parameters)
+        if study.parameters:
+            raise InvalidModelError("parameters: a model file has none")
+        check_file(study)
+        return load(Path(study.problem))
+
+    def model(self, run: int) -> POMDP:
+        """Return the true model of a run: the problem itself, or a draw from the agents' common prior."""
+        if self.study.truth == "fixed":
+            return self.problem
+        latest = self._drawn
+        if latest is None or latest[0] != run:
+            rng = np.random.default_rng((self.study.seed, run, _TRUTH))
+            drawn = sample_model(self.common_prior, rng)
+            name = f"{self.problem.name} drawn for run {run}"
+            latest = self._drawn = run, POMDP(drawn.setting, drawn.transition, name=name)
+        return latest[1]
+
+    def plan_of_truth(self, run: int) -> Plan:
+        """Return a plan for the true model of a run, to the study's tolerance."""
+        model = self.model(run)
+        if model not in self._plans:
+            best = plan(model, self.study.tolerance, max_work=self.study.max_work)
+            if best.status == "interrupted":  # what was proved so far is no result
+                raise KeyboardInterrupt
+            self._plans[model] = best
+            if len(self._plans) > _MOST_PLANS:
+                self._plans.popitem(last=False)
+        return self._plans[model]
+
+    # -- priors ---------------------------------------------------------------------------------
+
+    def prior(self, spec: AgentSpec) -> Prior:
+        """Return what an agent believes at first."""
+        key = repr(spec.prior)
+        if key not in self._priors:
+            self._priors[key] = prior_for(self.problem, spec.prior)
+        return self._priors[key]
+
+    def kind_of_prior(self, spec: AgentSpec) -> str:
+        """Return the kind of an agent's prior, as `psrl_pomdp.inference.choosing.kind_of` has it."""
+        return kind_of(self.prior(spec))
+
+    @cached_property
+    def dirichlet_prior(self) -> DirichletPrior:
+        """The Dirichlet rows of agents that can only count."""
+        return dirichlet_prior_of(self.problem)
+
+    @cached_property
+    def common_prior(self) -> Prior:
+        """The prior of all learners of the study: worlds are drawn from it for the Bayesian regret."""
+        priors = [self.prior(agent) for agent in self.study.agents if LEARNERS[agent.kind].uses_prior]
+        priors = priors or [prior_for(self.problem)]
+        if any(prior != priors[0] for prior in priors):
+            raise InvalidModelError(
+                "truth = 'prior' with agents of different priors: from which one are worlds drawn?"
+            )
+        return priors[0]
+
+    # -- agents and runs ------------------------------------------------------------------------
+
+    def agent(self, spec: AgentSpec, run: int) -> Agent:
+        """Return a fresh agent. Its stream depends on its name, not on its place in the study."""
+        study = self.study
+        code = int.from_bytes(hashlib.sha256(spec.label.encode()).digest()[:8], "big")
+        told = Told(
+            world=self.model(run),
+            prior=self.prior(spec),
+            rows=self.dirichlet_prior,
+            seed=(study.seed, run, _AGENT, code),
+            effort=Effort(
+                floor=spec.floor, ceiling=spec.ceiling, max_work=spec.max_work, rtol=spec.rtol, atol=spec.atol
+            ),
+            exact=Effort(
+                floor=study.tolerance, ceiling=study.tolerance, max_work=study.max_work, max_points=10_000
+            ),
+            schedule=schedule_named(spec.schedule) if spec.schedule else None,
+            options=spec.options,
+        )
+        return make(spec.kind, told)
+
+    def simulation(self, spec: AgentSpec, run: int, *, every_step: bool = False) -> Simulation:
+        """Return a run of a fresh agent that has not begun; with `every_step` it keeps the hidden states."""
+        study = self.study
+        return Simulation(
+            self.model(run),
+            self.agent(spec, run),
+            seed=(study.seed, run, _WORLD),
+            checkpoints=None if every_step else log_spaced(study.horizon, study.per_decade).tolist(),
+            every_step=every_step,
+        )
+
+    def refusals(self) -> dict[str, str]:
+        """Return why agents of the study do not fit its problem, by label, before anything is run."""
+        found = {}
+        for spec in self.study.agents:
+            try:
+                self.agent(spec, 0)
+            except InvalidModelError as error:
+                found[spec.label] = str(error)
+        return found
+
+
+def check_file(study: Study) -> None:
+    """Raise `InvalidModelError` where the study's model file was changed since the study was begun."""
+    path = Path(study.problem)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != study.file_sha256:
+        raise InvalidModelError(f"{path.name} was changed since the study was begun")
+
+
+_last: Experiment | None = None
+
+
+def experiment_of(study: Study) -> Experiment:
+    """Return the experiment of a study: the same one where a process asks for one study again and again.
+
+    A model file is looked at each time: one that was changed is refused.
+    """
+    global _last  # noqa: PLW0603 - a cache of one experiment
+    if study.file_sha256:
+        check_file(study)
+    if _last is None or _last.study != study:
+        _last = Experiment(study)
+    return _last
