@@ -24,7 +24,7 @@ from ..model import POMDP
 from ..problems import Problem
 from ..regret.estimators import RegretCurve
 from .jobs import model_of
-from .learners import KINDS, LEARNERS
+from .learners import KINDS, kind_of
 from .store import Store
 from .study import AgentSpec
 from .summary import curves
@@ -51,7 +51,7 @@ def compare(store: Store, refused: dict[str, str] | None = None, level: float = 
             {
                 "agent": agent.label,
                 "kind": agent.kind,
-                "about": LEARNERS[agent.kind].about,
+                "about": kind_of(agent.kind).about,
                 "told": told[agent.label],
                 **_regret(found[agent.label], times),
                 **took.get(agent.label, _NOTHING),
@@ -93,14 +93,25 @@ def contestants(model: POMDP, prior: str = "") -> dict[str, dict[str, Any]]:
     }
 
 
+def invited(name: str, prior: str = "") -> dict[str, Any]:
+    """Return a kind of another package, by name or importable path, as a table of a study.
+
+    It takes part only where it is named. Raises `UnknownNameError` where there is none.
+    """
+    kind = kind_of(name)
+    words = {"kind": name, "name": AgentSpec(name).label}
+    return words | ({"prior": prior} if prior and kind.uses_prior else {})
+
+
 def told_of(agent: AgentSpec, model: POMDP | None = None) -> str:
     """What an agent is told, in words; a finite family is more than rows.
 
     An agent whose prior is left open has the family where `model` has one.
     """
-    left_open = LEARNERS[agent.kind].uses_prior and not agent.prior
+    kind = kind_of(agent.kind)
+    left_open = kind.uses_prior and not agent.prior
     by_default = left_open and isinstance(model, Problem) and model.family is not None
-    return "sensor, family" if agent.prior == "finite" or by_default else LEARNERS[agent.kind].told
+    return "sensor, family" if agent.prior_kind == "finite" or by_default else kind.told
 
 
 def decades(times: Sequence[int]) -> list[int]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import __version__
+from .. import __version__, registry
 from ..effort import Effort
 from ..errors import CoarsePlanWarning, InvalidModelError, PSRLError
 from ..files import load
@@ -28,13 +28,17 @@ from ..model import POMDP
 from ..planning import Plan, plan
 from ..planning.stopwatch import PLANNING
 from ..posterior import DirichletPrior, FinitePrior
-from ..problems import Problem, problem
+from ..problems import problem
+from ..protocols import Planner
 from ..regret.decomposition import promised_costs
 from ..regret.run_checks import check_run
 from ..schedule import Schedule, schedule_named
 from ..simulation import Agent, Simulation, log_spaced
 from ..trace import Trace
-from .learners import LEARNERS, Told, make
+from .learners import Told, kind_of, make
+from .priors import dirichlet_of as dirichlet_of
+from .priors import prior_of as prior_of
+from .provenance import plugins_of
 from .results import Job, encode
 from .study import AgentSpec, Study
 
@@ -99,7 +103,7 @@ def _begun(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, job: Job) 
 
 def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | None:
     """Keeps the run at times; the clock decides when, and changes no result."""
-    if partial is None:
+    if partial is None or not hasattr(run.agent, "to_bytes"):
         return None
     last = time.monotonic()
 
@@ -128,25 +132,6 @@ def model_of(study: Study) -> POMDP:
     return problem(study.problem, **study.parameters)
 
 
-def prior_of(model: POMDP, wanted: str) -> FinitePrior | DirichletPrior:
-    """The finite family or the Dirichlet prior that goes with a problem."""
-    family = model.family if isinstance(model, Problem) else None
-    if wanted == "finite" and family is None:
-        raise InvalidModelError(
-            f'{model.name or "this model"} has no finite family: prior = "dirichlet" is meant'
-        )
-    if family is not None and wanted != "dirichlet":
-        return family
-    return dirichlet_of(model)
-
-
-def dirichlet_of(model: POMDP) -> DirichletPrior:
-    """The problem's own, or one for every transition that is possible in the model."""
-    if isinstance(model, Problem):
-        return model.prior
-    return DirichletPrior(model.setting, (model.transition > 0).astype(np.float64))
-
-
 def world_of(study: Study, run: int) -> tuple[POMDP, POMDP]:
     """The world of a run, and the problem that it comes from."""
     model = model_of(study)
@@ -163,13 +148,15 @@ def world_of(study: Study, run: int) -> tuple[POMDP, POMDP]:
 
 def common_prior(study: Study, model: POMDP) -> FinitePrior | DirichletPrior:
     """What all learners of the study believe: worlds are drawn from it for the Bayesian regret."""
-    priors = [prior_of(model, agent.prior) for agent in study.agents if LEARNERS[agent.kind].uses_prior]
+    asked = [agent.prior for agent in study.agents if kind_of(agent.kind).uses_prior]
+    priors = [prior_of(model, wanted) for i, wanted in enumerate(asked) if wanted not in asked[:i]]
     priors = priors or [prior_of(model, "")]
     if any(prior != priors[0] for prior in priors):
         raise InvalidModelError(
             "truth = 'prior' with agents of different priors: from which one are worlds drawn?"
         )
-    return priors[0]
+    common: FinitePrior | DirichletPrior = priors[0]
+    return common
 
 
 def agent_for(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, run: int) -> Agent:
@@ -188,8 +175,17 @@ def agent_for(study: Study, spec: AgentSpec, world: POMDP, model: POMDP, run: in
         ),
         schedule=schedule_named(spec.schedule) if spec.schedule else None,
         options=spec.options,
+        planner=_planner_of(spec.planner) if spec.planner else None,
     )
     return make(spec.kind, told)
+
+
+def _planner_of(name: str) -> Planner:
+    plugin = registry.find("planners", name)
+    planner: Planner = plugin.load()
+    if not callable(planner):
+        raise plugin.error(f"a {type(planner).__name__} cannot be called")
+    return planner
 
 
 def refusals(study: Study) -> dict[str, str]:
@@ -214,8 +210,10 @@ def result_of(
     points, units = trace.checkpoints, trace.model.setting.units
     names = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")
     episodes = trace.episodes
+    plugins = plugins_of(study)
     return {
         "version": __version__,
+        **({"plugins": plugins} if plugins else {}),
         "platform": f"{platform.system()} {platform.machine()}, numpy {np.__version__}",
         "study": study.fingerprint,
         "agent": job.agent,

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from .. import compiled
+from .. import compiled, registry
 from ..errors import PSRLError
-from .engines import engine, keeps_files
+from .engines import engine, keeps_files, plugin_of
 from .jobs import Effects, agent_for, perform, perform_and_measure, world_of
-from .learners import LEARNERS, NOTHING
+from .learners import NOTHING, kind_of
+from .provenance import plugins_of
 from .results import Job, decode, jobs_of
 from .store import Store
 from .study import Study
@@ -71,7 +73,8 @@ def run(
     """
     with store.locked():
         todo, complaints = store.missing()
-        progress = Progress(len(jobs_of(store.study)), notes=complaints)
+        changed = _changed_plugins(store)
+        progress = Progress(len(jobs_of(store.study)), notes=[*complaints, *changed])
         if in_turn:
             order = [agent.label for agent in store.study.agents]
             todo.sort(key=lambda job: order.index(job.agent))
@@ -79,7 +82,9 @@ def run(
         for job in set(jobs_of(store.study)) - set(todo):
             _note_regret(progress, store.read(job))
         report(progress)
-        store.log(event="run", jobs=len(todo), engine=engine_name)
+        store.log(event="run", jobs=len(todo), engine=engine_name, **_engine_package(engine_name))
+        for change in changed:
+            store.log(event="plug-in changed", what=change)
         for complaint in complaints:
             store.log(event="damaged", what=complaint)
         if not todo:
@@ -135,7 +140,7 @@ def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Jo
 def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
     """Have other processes compile what is not on disk; jobs of agents that need least of it come first."""
     world, model = world_of(study, 0)
-    knows_little = {spec.label for spec in study.agents if LEARNERS[spec.kind].told == NOTHING}
+    knows_little = {spec.label for spec in study.agents if kind_of(spec.kind).told == NOTHING}
     for spec in study.agents:
         if spec.kind in _WITH_POSTERIORS:
             with suppress(PSRLError):
@@ -175,7 +180,7 @@ def _all(
             job = waiting.pop()
             partial = store.partial_path(job) if keep else None
             try:
-                running[pool.submit(perform_and_measure, store.study, job, partial)] = job, time.monotonic()
+                running[_submitted(pool, store.study, job, partial)] = job, time.monotonic()
             except (BrokenExecutor, RuntimeError):
                 return [job, *reversed(waiting), *undone, *(j for j, _ in running.values())]
         progress.running = min(len(running), workers)
@@ -186,6 +191,42 @@ def _all(
                 undone.append(job)
         report(progress)
     return undone
+
+
+def _submitted(pool: Executor, study: Study, job: Job, partial: Path | None) -> Future[Done]:
+    """Hand a job to the pool, with what this program has registered if there is any."""
+    registered = registry.registrations()
+    if registered:
+        return pool.submit(registry.call_with, registered, perform_and_measure, study, job, partial)
+    return pool.submit(perform_and_measure, study, job, partial)
+
+
+def _engine_package(name: str) -> dict[str, dict[str, str]]:
+    """What the log says of an engine of another package."""
+    plugin = plugin_of(name)
+    return {} if plugin.built_in else {"engine_plugin": registry.provenance(plugin)}
+
+
+def _changed_plugins(store: Store) -> list[str]:
+    """In words: plug-ins that are not what they were when the study was begun."""
+    before = {(each["group"], each["name"]): each for each in store.plugins}
+    said = []
+    for now in plugins_of(store.study):
+        then = before.get((now["group"], now["name"]), now)
+        if then != now:
+            was, present = (_version_of(each) for each in (then, now))
+            said.append(
+                f"{now['name']} of the group {now['group']} was {was} when the study was begun, and is "
+                f"{present}: results before and after may differ"
+            )
+    return said
+
+
+def _version_of(plugin: dict[str, str]) -> str:
+    """The package and the version, or the file's checksum where there is no package."""
+    if "package" in plugin:
+        return f"{plugin['package']} {plugin['version']}"
+    return f"{plugin['path']} (SHA-256 {plugin['sha256'][:12]})"
 
 
 def _finish(store: Store, job: Job, future: Future[Done], begun: float, progress: Progress) -> bool:

@@ -20,7 +20,7 @@ from ..arrays import Array
 from ..errors import InvalidModelError, ParseError, PSRLError
 from ..experiment.comparison import compare, told_of
 from ..experiment.jobs import model_of, prior_of, world_of
-from ..experiment.learners import LEARNERS
+from ..experiment.learners import kind_of
 from ..experiment.results import Job, jobs_of
 from ..experiment.store import Store, StudyError
 from ..experiment.study import AgentSpec, Study
@@ -249,7 +249,7 @@ class PageData:
     def _facts(self, place: int, spec: AgentSpec, curve: RegretCurve) -> AgentFacts:
         low, high = curve.interval
         several = curve.n_runs > 1
-        learner = LEARNERS[spec.kind]
+        learner = kind_of(spec.kind)
         return AgentFacts(
             label=spec.label,
             kind=spec.kind,
@@ -267,10 +267,10 @@ class PageData:
     def _prior(self, spec: AgentSpec) -> str:
         if spec.kind == "oracle":
             return "truth"
-        if not LEARNERS[spec.kind].uses_prior:
+        if not kind_of(spec.kind).uses_prior:
             return ""
         family = isinstance(self.model, Problem) and self.model.family is not None
-        return spec.prior or ("finite" if family else "dirichlet")
+        return spec.prior_kind or ("finite" if family else "dirichlet")
 
     # -- posterior ----------------------------------------------------------------------------------
 
