@@ -1,8 +1,8 @@
 """What `psrl-pomdp plugins --check` does: load a plug-in, and hold it to the contract of its group.
 
-Every check returns findings: a plug-in with a `wrong` one cannot be used, a `doubtful` one is legal and rarely
-meant, and a `note` says what was not tried. Some priors and agents fit certain problems only. So each is tried
-on the problems of its own package first, and then on some of this package.
+Every check returns findings: a plug-in with a `wrong` one cannot be used, a `doubtful` one is legal and
+rarely meant, and a `note` says what was not tried. Some priors and agents fit certain problems only. So each
+is tried on the problems of its own package first, and then on some of this package.
 """
 
 from __future__ import annotations

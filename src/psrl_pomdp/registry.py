@@ -224,7 +224,9 @@ def shadowed(plugin: Plugin) -> PluginError | None:
 
 
 def _claimed(claims: list[Plugin]) -> PluginError:
-    by = " and ".join(f"{plugin.package} {plugin.version}".strip() or plugin.path for plugin in claims)
+    by = " and ".join(
+        sorted(f"{plugin.package} {plugin.version}".strip() or plugin.path for plugin in claims)
+    )
     one = claims[-1]
     return PluginError(
         f"the name {one.name!r} of the group psrl_pomdp.{one.group} is claimed by {by}: "

@@ -47,7 +47,7 @@ class OverhaulInterval:
 
     def _next_interval(self) -> int:
         """Return the interval of the next cycle: one that was hardly tried, a random one, or the cheapest."""
-        if self.steps.min() < 3 * self.longest:
+        if self.steps.min() < self.longest:
             return int(self.steps.argmin()) + 1
         if self.rng.random() < self.exploration:
             return int(self.rng.integers(self.longest)) + 1
