@@ -27,9 +27,9 @@ from pathlib import Path
 import numpy as np
 
 from psrl_pomdp import FinitePrior, PSRLAgent, Setting, TSDESchedule, plan, problem, simulate
-from psrl_pomdp.agent import Effort
-from psrl_pomdp.compiled import GROUPS
-from psrl_pomdp.separation import separation
+from psrl_pomdp._numba.jit import GROUPS
+from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.analysis.separation import separation
 from psrl_pomdp.simulation import Simulation
 
 C_LOOP = r"""
@@ -37,8 +37,8 @@ C_LOOP = r"""
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-/* One episode's policy, world and filters for K kernels; the arithmetic of psrl_pomdp.episodes.play. The
-   compiler is told A, S, O and K. */
+/* One episode's policy, world and filters for K kernels; the arithmetic of
+   psrl_pomdp.agents.compiled_steps.play. The compiler is told A, S, O and K. */
 void play(int64_t n, int N,
           const double *restrict theta,   /* [A,S,S,K] */
           const double *restrict eta,     /* [A,O,S] */

@@ -94,9 +94,10 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     lines = [
-        "Made by `python benchmarks/comparison.py --write docs/comparison_results.md`. The oracle's regret",
-        "is not quite zero: the best policy, too, pays for where it starts and is not paid for where it",
-        "ends, by at most the span of its value function. `river-swim` starts at the bad end.",
+        "Made by `python benchmarks/comparison.py --write docs/comparison_results.md`. The regret of",
+        "`oracle` can differ from 0, because the initial and the final belief of a run have different",
+        "relative values; the difference is at most the span of the relative value function. In",
+        "`river-swim`, a run starts at the left end of the river, far from the large reward at the other.",
         "",
     ]
     for name in options.only or STUDIES:

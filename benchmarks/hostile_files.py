@@ -35,13 +35,13 @@ from typing import Any
 import numpy as np
 
 import psrl_pomdp as pp
-from psrl_pomdp.experiment.results import jobs_of
-from psrl_pomdp.experiment.runner import run
-from psrl_pomdp.experiment.store import Store
-from psrl_pomdp.experiment.study import read_study, study_from
-from psrl_pomdp.experiment.summary import summarise
-from psrl_pomdp.experiment.tables import write_tables
-from psrl_pomdp.files.archives import SEAL, _digest, _npy, pack, unpack
+from psrl_pomdp._serialization.archives import SEAL, _digest, _npy, pack, unpack
+from psrl_pomdp.studies.results import jobs_of
+from psrl_pomdp.studies.runner import run
+from psrl_pomdp.studies.store import Store
+from psrl_pomdp.studies.study import read_study, study_from
+from psrl_pomdp.studies.summary import summarise
+from psrl_pomdp.studies.tables import write_tables
 
 Rng = np.random.Generator
 Arrays = dict[str, Any]

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from psrl_pomdp import POMDP, Setting, load, plan, plan_many, problem, verify
-from psrl_pomdp.compiled import GROUPS
+from psrl_pomdp._numba.jit import GROUPS
 
 Solver = Callable[[POMDP, float, float], tuple[float, float]]
 

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from psrl_pomdp import DirichletPrior, FinitePrior, Setting
-from psrl_pomdp.arrays import Array
-from psrl_pomdp.compiled import GROUPS
+from psrl_pomdp._numba.jit import GROUPS
+from psrl_pomdp._utils.arrays import Array
 
 Index = npt.NDArray[np.int64]
 Peer = Callable[[Array, int, int, int], object]

@@ -37,7 +37,7 @@ from psrl_pomdp import (
     problem,
     simulate,
 )
-from psrl_pomdp.planning.stopwatch import PLANNING
+from psrl_pomdp._utils.stopwatch import PLANNING
 
 # Breakdown, overhaul, chance of wear, chance that a worn machine breaks: euro, euro, a day, a day.
 MACHINES = (

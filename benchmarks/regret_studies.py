@@ -23,14 +23,14 @@ from pathlib import Path
 import numpy as np
 
 from psrl_pomdp import problem
-from psrl_pomdp.experiment.runner import run
-from psrl_pomdp.experiment.store import Store
-from psrl_pomdp.experiment.study import Study, study_from
-from psrl_pomdp.experiment.summary import curves, decomposition, violations
+from psrl_pomdp.analysis import finite_bound, fit_growth
 from psrl_pomdp.problems import catalogue
-from psrl_pomdp.regret import finite_bound, fit_growth
 from psrl_pomdp.report.plan_figures import save_figure
 from psrl_pomdp.report.regret_figures import regret_figure
+from psrl_pomdp.studies.runner import run
+from psrl_pomdp.studies.store import Store
+from psrl_pomdp.studies.study import Study, study_from
+from psrl_pomdp.studies.summary import curves, decomposition, violations
 
 
 def told_apart() -> tuple[str, ...]:

@@ -19,9 +19,9 @@ import time
 import numpy as np
 
 from psrl_pomdp import PSRLAgent, plan, problem, simulate
-from psrl_pomdp.agent import Effort
-from psrl_pomdp.arrays import Array
-from psrl_pomdp.regret.estimators import ESTIMATORS, run_sums
+from psrl_pomdp._utils.arrays import Array
+from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.analysis.estimators import ESTIMATORS, run_sums
 
 PROBLEMS = ("separated", "tiger", "river-swim", "spectrum-access", "railway")
 EFFORT = Effort(floor=1e-4, max_work=3e7)

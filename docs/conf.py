@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 import psrl_pomdp  # noqa: E402
-from psrl_pomdp import compiled  # noqa: E402
+from psrl_pomdp._numba import jit as compiled  # noqa: E402
 
 # Functions that may be compiled are shown as plain ones, with their signatures.
 compiled.kept = lambda **_: lambda function: function
@@ -43,9 +43,9 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!psrl_pomdp).*"),  # types of other packages, in signatures
     (
         r"py:class",
-        r"psrl_pomdp\.(posterior\.\w+|calibration)\.(Possible|Rows|History|Space|Tuning)",
+        r"psrl_pomdp\.(inference\.\w+|planning\.interpolation\.pricing|testing\.calibration)\.(Possible|Used|Rows|History|Space|Tuning|Room)",
     ),  # scratch
-    (r"py:class", r"psrl_pomdp\.model\._SensorItself"),
+    (r"py:class", r"psrl_pomdp\.models\.model\._SensorItself"),
 ]
 suppress_warnings = ["config.cache"]
 
@@ -56,7 +56,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_type_aliases = {
-    name: name for name in ("Array", "Index", "Codes", "State", "Tolerance", "Planner", "Prior", "Sched")
+    name: name for name in "Array Index Bases Codes Mask States State Tolerance Planner Prior Sched".split()
 } | {"npt.ArrayLike": "ArrayLike"}
 autodoc_preserve_defaults = True
 highlight_language = "none"

@@ -11,8 +11,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from psrl_pomdp.cli import cli
-from psrl_pomdp.experiment import learners
 from psrl_pomdp.problems import catalogue
+from psrl_pomdp.studies import agent_kinds as learners
 
 
 class CommandHelp(SphinxDirective):
@@ -57,7 +57,7 @@ class Learners(SphinxDirective):
 
 def _options(learner: learners.Learner) -> str:
     module, _, name = learner.place.partition(":")
-    cls = getattr(import_module(module, "psrl_pomdp.experiment"), name)
+    cls = getattr(import_module(module, "psrl_pomdp.studies"), name)
     found = learners.options_of(cls)
     return ", ".join(f"`{key} = {value!r}`" for key, value in found.items()) or "none"
 

@@ -116,7 +116,7 @@ def _skipped(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options:
 
 
 def _public(app: Sphinx, env: BuildEnvironment, node: pending_xref, inner: nodes.Node) -> nodes.Node | None:
-    """`psrl_pomdp.agent.PSRLAgent`, in a signature, is documented as `psrl_pomdp.PSRLAgent`."""
+    """`psrl_pomdp.agents.psrl.PSRLAgent`, in a signature, is documented as `psrl_pomdp.PSRLAgent`."""
     target = str(node.get("reftarget", ""))
     last = target.rpartition(".")[2]
     if node.get("refdomain") != "py" or last not in psrl_pomdp.__all__ or target == f"psrl_pomdp.{last}":

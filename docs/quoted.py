@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 from psrl_pomdp import FinitePrior, PSRLAgent, plan, problem, simulate
-from psrl_pomdp.experiment.runner import run
-from psrl_pomdp.experiment.store import Store
-from psrl_pomdp.experiment.study import study_from
-from psrl_pomdp.experiment.summary import curves
-from psrl_pomdp.regret import RegretCurve, fit_growth
-from psrl_pomdp.regret.estimators import ESTIMATORS, run_sums
+from psrl_pomdp.analysis import RegretCurve, fit_growth
+from psrl_pomdp.analysis.estimators import ESTIMATORS, run_sums
+from psrl_pomdp.studies.runner import run
+from psrl_pomdp.studies.store import Store
+from psrl_pomdp.studies.study import study_from
+from psrl_pomdp.studies.summary import curves
 
 HERE = Path(__file__).resolve().parent
 

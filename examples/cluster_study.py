@@ -20,11 +20,11 @@ from pathlib import Path
 
 from distributed import Client, LocalCluster
 
-from psrl_pomdp.experiment.runner import Progress, run, verify
-from psrl_pomdp.experiment.store import Store
-from psrl_pomdp.experiment.study import study_from
-from psrl_pomdp.experiment.summary import summarise
-from psrl_pomdp.experiment.tables import write_tables
+from psrl_pomdp.studies.runner import Progress, run, verify
+from psrl_pomdp.studies.store import Store
+from psrl_pomdp.studies.study import study_from
+from psrl_pomdp.studies.summary import summarise
+from psrl_pomdp.studies.tables import write_tables
 
 
 def opened(folder: Path, horizon: int, seeds: int) -> Store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from psrl_pomdp import compiled
+from psrl_pomdp._numba import jit as compiled
 
 for group in compiled.GROUPS:
     group.compile()  # what the tests spend their time with; programs that they start do as users' do

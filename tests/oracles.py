@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from psrl_pomdp import Setting
-from psrl_pomdp.arrays import Array
+from psrl_pomdp._utils.arrays import Array
 
 
 def random_kernel(rng: np.random.Generator, n_actions: int, n_states: int, density: float = 1.0) -> Array:

@@ -7,30 +7,17 @@ a command that needs no scipy does not wait for it.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .gym_registration import register_with_gymnasium
+from ._moved_modules import find_moved_modules
+from ._version import __version__ as __version__
+from .integrations.registration import register_with_gymnasium
 
 if TYPE_CHECKING:
-    from .agent import PSRLAgent
-    from .baselines import RandomAgent
-    from .checks import Finding, check_agent, check_model, check_planner, check_posterior
-    from .effort import Effort
-    from .errors import (
-        CoarsePlanWarning,
-        ImpossibleObservation,
-        InvalidModelError,
-        OutOfOrderError,
-        ParseError,
-        PSRLError,
-        StartDependentError,
-        UnknownNameError,
-    )
-    from .experiment import Study, read_study
-    from .files import load, save
-    from .model import POMDP, Setting, Units
-    from .planning import CertificateError, Plan, plan, plan_many, verify
-    from .posterior import DirichletPosterior, DirichletPrior, FinitePosterior, FinitePrior
-    from .problems import Problem, problem
-    from .regret import (
+    from ._utils.findings import Finding
+    from .agents.baselines import RandomAgent
+    from .agents.planning_budget import Effort
+    from .agents.psrl import PSRLAgent
+    from .agents.schedules import DoublingSchedule, FixedSchedule, Schedule, TSDESchedule
+    from .analysis import (
         RegretCurve,
         bayesian_runs,
         check_run,
@@ -40,12 +27,27 @@ if TYPE_CHECKING:
         general_bound,
         regret_curve,
     )
-    from .schedule import DoublingSchedule, FixedSchedule, Schedule, TSDESchedule
-    from .simulation import Simulation, simulate
-    from .structure import Structure, analyse
-    from .trace import Trace
-
-__version__ = "0.2.0.dev0"
+    from .errors import (
+        CoarsePlanWarning,
+        ImpossibleObservation,
+        InvalidModelError,
+        OutOfOrderError,
+        ParseError,
+        PluginError,
+        PSRLError,
+        StartDependentError,
+        UnknownNameError,
+    )
+    from .inference import DirichletPosterior, DirichletPrior, FinitePosterior, FinitePrior
+    from .io import load, save
+    from .models.model import POMDP, Setting, Units
+    from .models.structure import Structure, analyse
+    from .planning import CertificateError, Plan, plan, plan_many, verify
+    from .problems import Problem, problem
+    from .simulation.runs import Simulation, simulate
+    from .simulation.trace import Trace
+    from .studies import Study, read_study
+    from .testing.checks import check_agent, check_model, check_planner, check_posterior
 
 __all__ = [
     "POMDP",
@@ -66,6 +68,7 @@ __all__ = [
     "PSRLError",
     "ParseError",
     "Plan",
+    "PluginError",
     "Problem",
     "RandomAgent",
     "RegretCurve",
@@ -102,22 +105,23 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "baselines": ("RandomAgent",),
-    "effort": ("Effort",),
-    "experiment": ("Study", "read_study"),
-    "trace": ("Trace",),
-    "simulation": (
+    "agents.baselines": ("RandomAgent",),
+    "agents.planning_budget": ("Effort",),
+    "studies": ("Study", "read_study"),
+    "simulation.trace": ("Trace",),
+    "simulation.runs": (
         "Simulation",
         "simulate",
     ),
-    "schedule": (
+    "agents.schedules": (
         "FixedSchedule",
         "DoublingSchedule",
         "Schedule",
         "TSDESchedule",
     ),
-    "agent": ("PSRLAgent",),
-    "checks": ("Finding", "check_agent", "check_model", "check_planner", "check_posterior"),
+    "agents.psrl": ("PSRLAgent",),
+    "_utils.findings": ("Finding",),
+    "testing.checks": ("check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
         "CoarsePlanWarning",
         "ImpossibleObservation",
@@ -125,15 +129,16 @@ _ROOMS = {
         "OutOfOrderError",
         "PSRLError",
         "ParseError",
+        "PluginError",
         "StartDependentError",
         "UnknownNameError",
     ),
-    "files": ("load", "save"),
-    "model": ("POMDP", "Setting", "Units"),
+    "io": ("load", "save"),
+    "models.model": ("POMDP", "Setting", "Units"),
     "planning": ("CertificateError", "Plan", "plan", "plan_many", "verify"),
-    "posterior": ("DirichletPosterior", "DirichletPrior", "FinitePosterior", "FinitePrior"),
+    "inference": ("DirichletPosterior", "DirichletPrior", "FinitePosterior", "FinitePrior"),
     "problems": ("Problem", "problem"),
-    "regret": (
+    "analysis": (
         "RegretCurve",
         "bayesian_runs",
         "check_run",
@@ -143,7 +148,7 @@ _ROOMS = {
         "general_bound",
         "regret_curve",
     ),
-    "structure": ("Structure", "analyse"),
+    "models.structure": ("Structure", "analyse"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -160,5 +165,6 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_HOME])
 
 
+find_moved_modules()
 # gymnasium.make("psrl_pomdp:tiger-v0") imports this package so that its environments are registered.
 register_with_gymnasium()

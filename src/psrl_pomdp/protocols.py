@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias, ru
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Array
+from ._utils.arrays import Array
 
 if TYPE_CHECKING:
-    from .belief import Filters
-    from .episodes import World
-    from .model import POMDP, Setting
-    from .posterior.ensemble import Possible
+    from .agents.compiled_steps import World
+    from .inference.filter_bank import Filters
+    from .inference.sampled_filter import Possible
+    from .models.model import POMDP, Setting
 
 Observation: TypeAlias = int | str | None  # by number or by name; None was lost
 State: TypeAlias = Mapping[str, object]  # arrays, numbers and texts: what a file can hold

@@ -29,14 +29,14 @@ Registration = tuple[str, str, str]  # group, name, importable path
 T = TypeVar("T")
 
 PACKAGE = "psrl-pomdp"
-_LEARNERS = "psrl_pomdp.experiment.learners:"
+_LEARNERS = "psrl_pomdp.studies.agent_kinds:"
 _PROBLEMS = "psrl_pomdp.problems."
 
 # group -> name -> importable path; `pyproject.toml` lists the same as entry points, and a test compares them.
 BUILT_IN: dict[str, dict[str, str]] = {
     "priors": {
-        "finite": "psrl_pomdp.experiment.priors:finite_of",
-        "dirichlet": "psrl_pomdp.experiment.priors:dirichlet_of",
+        "finite": "psrl_pomdp.studies.priors:finite_of",
+        "dirichlet": "psrl_pomdp.studies.priors:dirichlet_of",
     },
     "agents": {
         kind: f"{_LEARNERS}{kind.upper().replace('-', '_')}"
@@ -64,15 +64,15 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "no-sensor": f"{_PROBLEMS}theory:no_sensor",
     },
     "executors": {
-        "local": "psrl_pomdp.experiment.engines:LOCAL",
-        "dask": "psrl_pomdp.experiment.engines:DASK",
-        "ray": "psrl_pomdp.experiment.engines:RAY",
+        "local": "psrl_pomdp.studies.executors:LOCAL",
+        "dask": "psrl_pomdp.studies.executors:DASK",
+        "ray": "psrl_pomdp.studies.executors:RAY",
     },
     "formats": {
-        "pomdp": "psrl_pomdp.files.formats:POMDP_TEXT",
-        "pomdpx": "psrl_pomdp.files.formats:POMDPX",
-        "json": "psrl_pomdp.files.formats:JSON",
-        "npz": "psrl_pomdp.files.formats:NPZ",
+        "pomdp": "psrl_pomdp.io.formats:POMDP_TEXT",
+        "pomdpx": "psrl_pomdp.io.formats:POMDPX",
+        "json": "psrl_pomdp.io.formats:JSON",
+        "npz": "psrl_pomdp.io.formats:NPZ",
     },
 }  # fmt: skip
 GROUPS = tuple(BUILT_IN)
@@ -235,7 +235,7 @@ def _claimed(claims: list[Plugin]) -> PluginError:
 
 
 def _own(group: str, name: str) -> Plugin:
-    from . import __version__
+    from ._version import __version__
 
     return Plugin(group, name, BUILT_IN[group][name], PACKAGE, __version__)
 

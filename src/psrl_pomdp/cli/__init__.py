@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from .. import __version__
+from .._version import __version__
 from ..errors import PSRLError, did_you_mean
 from ..registry import search_current_directory
 from .common import be_quiet, plain_error

@@ -20,10 +20,10 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..model import POMDP
-    from ..regret.assumptions import Assessment
-    from ..regret.bounds import Constant
-    from ..regret.runs import Prior
+    from ..analysis.assumptions import Assessment
+    from ..analysis.bounds import Constant
+    from ..analysis.runs import Prior
+    from ..models.model import POMDP
 
 ASSUMPTION_FAILS = 3  # the exit code
 _MOST_LISTED = 10
@@ -85,7 +85,7 @@ def command(
       2  a mistake in the command line
       3  an assumption of the theorem fails, or seems to
     """
-    from ..regret.assumptions import assess
+    from ..analysis.assumptions import assess
 
     found = find_model(model, parameters, normalize)
     prior, words = choose_prior(found, kind)
@@ -103,7 +103,7 @@ def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
     """The prior that was asked for, or the one that makes most sense, and what it is in words."""
     import numpy as np
 
-    from ..posterior import DirichletPrior
+    from ..inference import DirichletPrior
     from ..problems import Problem
 
     family = model.family if isinstance(model, Problem) else None

@@ -16,7 +16,7 @@ from ..registry import BUILT_IN
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..model import POMDP
+    from ..models.model import POMDP
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -96,7 +96,7 @@ normalize_option = click.option(
 
 def find_model(name_or_file: str, parameters: Sequence[str] = (), normalize: bool = False) -> POMDP:
     """The problem of this name, or the model in this file, its rows rescaled where that is asked for."""
-    from ..files import endings, load
+    from ..io import endings, load
     from ..problems import is_problem, problem
 
     path = Path(name_or_file)

@@ -24,8 +24,8 @@ from .run import asked_study, given_flags, names, refuse_misfits
 from .study_display import engine_options, show_and_run
 
 if TYPE_CHECKING:
-    from ..experiment import Study
-    from ..experiment.store import Store
+    from ..studies import Study
+    from ..studies.store import Store
 
 
 @click.command("compare", short_help="Compare learners in the same worlds, and say who is ahead.")
@@ -64,8 +64,8 @@ def command(
       psrl-pomdp compare study.toml --json
       psrl-pomdp compare railway-comparison
     """
-    from ..experiment.comparison import compare
-    from ..experiment.store import Store
+    from ..studies.comparison import compare
+    from ..studies.store import Store
 
     failures: list[str] = []
     refused: dict[str, str] = {}
@@ -100,9 +100,9 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
     """From a file, or all contestants that fit the problem; and why others do not."""
     import msgspec
 
-    from ..experiment.comparison import contestants
-    from ..experiment.jobs import refusals
-    from ..experiment.study import AgentSpec
+    from ..studies.comparison import contestants
+    from ..studies.jobs import refusals
+    from ..studies.study import AgentSpec
 
     if Path(what).suffix.lower() == ".toml":
         study = asked_study(what, parameters, flags)
@@ -130,8 +130,8 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
 
 def _invited(name: str, known: dict[str, dict[str, Any]], prior: str) -> dict[str, Any]:
     """A kind that is no contestant by itself: one of another package, or an importable path."""
-    from ..experiment.comparison import invited
     from ..registry import names as names_of
+    from ..studies.comparison import invited
 
     try:
         return invited(name, prior)
@@ -146,11 +146,11 @@ def _invited(name: str, known: dict[str, dict[str, Any]], prior: str) -> dict[st
 
 def _written(store: Store) -> list[str]:
     """Tables, and the figure where matplotlib is installed."""
-    from ..experiment.jobs import model_of
-    from ..experiment.summary import curves
-    from ..experiment.tables import write_tables
     from ..report.plan_figures import MissingExtraError, save_figure
     from ..report.regret_figures import regret_figure
+    from ..studies.jobs import model_of
+    from ..studies.summary import curves
+    from ..studies.tables import write_tables
 
     written = [path.name for path in write_tables(store)]
     study, found = store.study, curves(store)

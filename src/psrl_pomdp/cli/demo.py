@@ -12,11 +12,11 @@ from .common import json_option, note, plain, print_json
 from .study_display import show_and_run
 
 if TYPE_CHECKING:
-    from ..experiment.runner import Progress
-    from ..experiment.savings import Amount
-    from ..experiment.store import Store
-    from ..experiment.study import Study
     from ..problems import Problem
+    from ..studies.runner import Progress
+    from ..studies.savings import Amount
+    from ..studies.store import Store
+    from ..studies.study import Study
 
 _PROBLEM = "railway"
 _CALENDAR, _ORACLE, _ROWS = "calendar", "knows-the-wear", "from-nothing"
@@ -64,7 +64,7 @@ def command(horizon: int, seeds: int, workers: int | None, out: Path, as_json: b
       psrl-pomdp demo --horizon 100000 --seeds 64 --out long-demo
       psrl-pomdp demo --json
     """
-    from ..experiment.store import Store
+    from ..studies.store import Store
 
     study, about = _study(horizon, seeds)
     store = Store.create(out, study)
@@ -84,8 +84,8 @@ def command(horizon: int, seeds: int, workers: int | None, out: Path, as_json: b
 
 def _study(horizon: int, seeds: int) -> tuple[Study, dict[str, str]]:
     """The study, and what each maintainer does, by name."""
-    from ..baselines.calendar_rule import best_calendar
-    from ..experiment.study import study_from
+    from ..agents.baselines.calendar_rule import best_calendar
+    from ..studies.study import study_from
 
     world = _world()
     assert world.family is not None
@@ -134,9 +134,9 @@ def _ordinal(number: int) -> str:
 
 def results(store: Store, about: dict[str, str]) -> dict[str, Any]:
     """What the demo says, as plain data; tables and figures are written on the way."""
-    from ..experiment.savings import savings
-    from ..experiment.summary import curves, summarise
-    from ..experiment.tables import write_tables
+    from ..studies.savings import savings
+    from ..studies.summary import curves, summarise
+    from ..studies.tables import write_tables
 
     written = [path.name for path in write_tables(store)]
     units = _world().setting.units
@@ -173,8 +173,8 @@ def _best_average(store: Store) -> list[float]:
 
 def _bound(store: Store) -> dict[str, Any]:
     """Theorem 1's bound on the regret of whoever has the candidates, or why there is none."""
+    from ..analysis.bounds import finite_bound_at
     from ..errors import InvalidModelError
-    from ..regret.bounds import finite_bound_at
 
     world = _world()
     assert world.family is not None
@@ -242,8 +242,8 @@ class _Rows:
         names, self._left = self._left[:count], self._left[count:]
         if not names:
             return []
-        from ..experiment.savings import savings
-        from ..experiment.summary import curves
+        from ..studies.savings import savings
+        from ..studies.summary import curves
 
         found, regrets = savings(self._store, _CALENDAR), curves(self._store)
         return [self._row(name, found[name], regrets[name]) for name in names if name in found]
@@ -256,7 +256,7 @@ class _Rows:
 
 def _euro(amount: Amount) -> str:
     """
-    >>> from psrl_pomdp.experiment.savings import Amount
+    >>> from psrl_pomdp.studies.savings import Amount
     >>> _euro(Amount(118370.4, 412.7)), _euro(Amount(-12.3, None))
     ('118,370 ±    413', '-12')
     """

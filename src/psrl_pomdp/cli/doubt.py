@@ -19,7 +19,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..experiment.sensor_doubt import Doubt
+    from ..studies.sensor_sensitivity import Doubt
 
 
 @click.command("doubt", short_help="Estimate what a sensor that is only roughly known may cost.")
@@ -57,9 +57,9 @@ def command(
       psrl-pomdp doubt railway --range 0.05
       psrl-pomdp doubt my-model.pomdp --horizon 10000 --seeds 16 --json
     """
-    from ..experiment.engines import local
-    from ..experiment.jobs import dirichlet_of
-    from ..experiment.sensor_doubt import sensor_doubt
+    from ..studies.executors import local
+    from ..studies.jobs import dirichlet_of
+    from ..studies.sensor_sensitivity import sensor_doubt
 
     model = find_model(what, parameters)
     radii = (0.0, 0.25 * radius, 0.5 * radius, radius)

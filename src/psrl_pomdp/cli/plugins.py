@@ -38,7 +38,7 @@ def command(names: tuple[str, ...], check: bool, as_json: bool) -> None:
     """
     rows = [_row(plugin) for plugin in _chosen(names)]
     if check:
-        from ..plugin_checks import check_plugin
+        from ..studies.plugin_checks import check_plugin
 
         for plugin, row in zip(_chosen(names), rows, strict=True):
             note(f"checking {plugin.group[:-1]} {plugin.name} ...")

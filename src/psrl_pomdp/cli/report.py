@@ -48,9 +48,9 @@ def command(folder: Path, out: Path | None, figures: Path | None, replay: int, a
       psrl-pomdp report tiger-results
       psrl-pomdp report tiger-results --out tiger.html --figures figures
     """
-    from ..experiment.store import Store
     from ..report.page import need_extras, write_page
-    from ..report.page_words import size
+    from ..report.page_text import size
+    from ..studies.store import Store
 
     need_extras()
     store = Store.open(folder)

@@ -25,7 +25,7 @@ def command(folder: Path, workers: int | None, engine: str, parquet: bool, as_js
     Example:
       psrl-pomdp resume separated-finite --workers 2
     """
-    from ..experiment.store import Store
+    from ..studies.store import Store
 
     store = Store.open(folder)
     progress = show_and_run(store, workers, engine)

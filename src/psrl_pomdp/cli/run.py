@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidModelError
-from ..experiment.learners import KINDS
+from ..studies.agent_kinds import KINDS
 from .common import folder_for, json_option, model_argument, parameter_option, prior_option
 from .study_display import engine_options, finish, show_and_run
 
 if TYPE_CHECKING:
-    from ..experiment import Study
+    from ..studies import Study
 
 VERIFY_DIFFERS = 4  # the exit code
 
@@ -65,7 +65,7 @@ def command(
       4  --verify found results that do not repeat
       130  interrupted; what was finished is kept
     """
-    from ..experiment.store import Store
+    from ..studies.store import Store
 
     if sample:
         _verify(Path(what))
@@ -80,11 +80,11 @@ def command(
 
 def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Study:
     """From a file, or from flags around a problem."""
-    from ..experiment import read_study
-    from ..experiment.learners import kind_of
-    from ..experiment.study import study_from, with_file
     from ..problems import is_problem, problem
     from ..registry import is_path
+    from ..studies import read_study
+    from ..studies.agent_kinds import kind_of
+    from ..studies.study import study_from, with_file
     from .common import find_model, parameter
 
     if Path(what).suffix.lower() == ".toml":
@@ -132,20 +132,20 @@ def refuse_misfits(study: Study) -> None:
     Where all of them fit any problem nothing is made for it: whoever is killed a second after the start
     finds a folder to resume.
     """
-    from ..experiment.learners import kind_of
+    from ..studies.agent_kinds import kind_of
 
     usual = ("", "dirichlet")  # any problem has these
     if not any(a.options or a.prior not in usual or kind_of(a.kind).choosy for a in study.agents):
         return
-    from ..experiment.jobs import refusals
+    from ..studies.jobs import refusals
 
     for label, why in refusals(study).items():
         raise InvalidModelError(f"{label}: {why}")
 
 
 def _verify(folder: Path) -> None:
-    from ..experiment.runner import verify
-    from ..experiment.store import Store
+    from ..studies.runner import verify
+    from ..studies.store import Store
 
     store = Store.open(folder)
     done, different = verify(store, jobs=4)

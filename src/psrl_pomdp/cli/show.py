@@ -20,7 +20,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..model import POMDP
+    from ..models.model import POMDP
 
 _MOST_LISTED = 12
 
@@ -51,9 +51,9 @@ def summarise(model: POMDP) -> dict[str, Any]:
     """Everything that `show` knows about a model, as plain data."""
     import numpy as np
 
-    from ..checks import check_model
+    from ..models.structure import analyse
     from ..problems import Problem
-    from ..structure import analyse
+    from ..testing.checks import check_model
 
     setting, facts = model.setting, analyse(model)
     own, units = setting.own_cost, setting.units
@@ -101,7 +101,7 @@ def summarise(model: POMDP) -> dict[str, Any]:
 def _problem_facts(model: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from ..separation import separation
+    from ..analysis.separation import separation
 
     facts: dict[str, Any] = {
         "title": model.entry.title,

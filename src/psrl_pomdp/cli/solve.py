@@ -33,7 +33,7 @@ from .common import (
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from ..model import POMDP, Units
+    from ..models.model import POMDP, Units
     from ..planning import Plan, Round
 
 GAP_LEFT_OPEN = 3  # the exit code
@@ -279,7 +279,7 @@ class _ProgressLine:
     @staticmethod
     def _beside() -> str:
         """What another process does meanwhile."""
-        from .. import compiled
+        from .._numba import jit as compiled
 
         return ", compiling beside it, once" if compiled.PLANNING.busy else ""
 
@@ -289,7 +289,7 @@ class _ProgressLine:
 
 def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
     """Everything that `solve` says, as plain data. Vectors and bounds called `cost` are scaled to [0, 1]."""
-    from ..report.policy_words import describe
+    from ..report.policy_text import describe
 
     setting = model.setting
     return {
@@ -321,7 +321,7 @@ def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
 
 def _controller(plan: Plan, model: POMDP) -> dict[str, Any]:
     """Nodes with names; `vector` is over `states`, and no successor is a reading that cannot come."""
-    from ..report.policy_words import successors
+    from ..report.policy_text import successors
 
     readings = model.setting.observations
     rows = zip(plan.controller.actions, successors(plan, model), plan.controller.vectors, strict=True)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from ..experiment.runner import Progress
-    from ..experiment.store import Store
+    from ..studies.runner import Progress
+    from ..studies.store import Store
 
 _EVERY = 4.0  # seconds between lines of progress where nobody watches a terminal
 
 
 def _known_engine(context: click.Context, option: click.Parameter, value: str) -> str:
     """Told before anything is written."""
-    from ..experiment.engines import plugin_of
+    from ..studies.executors import plugin_of
 
     try:
         plugin_of(value)
@@ -61,7 +61,7 @@ def show_and_run(
 
     `news` is asked after every change for lines that are ready to be printed on stdout.
     """
-    from ..experiment.runner import run
+    from ..studies.runner import run
 
     line = _Line(news)
     try:
@@ -161,8 +161,8 @@ def _duration(seconds: float) -> str:
 
 def finish(store: Store, progress: Progress, parquet: bool, as_json: bool) -> None:
     """Tables into the folder, and a summary."""
-    from ..experiment.summary import summarise
-    from ..experiment.tables import write_tables
+    from ..studies.summary import summarise
+    from ..studies.tables import write_tables
 
     written = write_tables(store, parquet)
     document = summarise(store) | {"failures": progress.failures, "folder": str(store.folder)}

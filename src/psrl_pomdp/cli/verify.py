@@ -18,7 +18,7 @@ from .common import (
 from .solve import outward
 
 if TYPE_CHECKING:
-    from ..model import POMDP
+    from ..models.model import POMDP
     from ..planning import Plan
 
 

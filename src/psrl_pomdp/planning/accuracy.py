@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 
 from ..errors import InvalidModelError
-from ..model import Units
+from ..models.model import Units
 
 COARSE = 0.2  # a gap that is a larger share of what is at stake makes a plan a coarse one
 _LEAST = 1e-11  # a gap that rounding leaves no hope to close

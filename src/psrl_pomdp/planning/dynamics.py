@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..arrays import Array
-from ..model import POMDP
-from ..structure import reachable
+from .._utils.arrays import Array, Index, Mask
+from ..models.model import POMDP
+from ..models.structure import reachable
 
 
 class Factors(NamedTuple):
@@ -31,7 +31,7 @@ class Factors(NamedTuple):
     indices: npt.NDArray[np.int32]  # s′
     moves: Array  # θ(s′ | s, a)
     sensor: Array  # [A, O, S']: η(o | a, s′)
-    comes: npt.NDArray[np.bool_]  # [A, O]: whether some state can give the reading
+    comes: Mask  # [A, O]: whether some state can give the reading
 
 
 class BeliefDynamics(ABC):
@@ -137,7 +137,7 @@ class Dynamics(BeliefDynamics):
         return int(self.joint.shape[1])
 
 
-def first_beliefs(model: POMDP, states: npt.NDArray[np.int64]) -> tuple[Array, Array]:
+def first_beliefs(model: POMDP, states: Index) -> tuple[Array, Array]:
     """The paper's h_1(·; θ) for every first reading that can come, and how likely each is."""
     initial = model.setting.initial[states]
     first = model.setting.first_observation

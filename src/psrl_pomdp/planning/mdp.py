@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack, identity, vstack
 
-from ..arrays import Array
+from .._utils.arrays import Array
 
 _RESOLUTION = 1e-8  # the linear program drops coefficients of 1e-9
 

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..arrays import checked_names
+from .._serialization.archives import Room, pack
+from .._serialization.contents import VERSION, Contents, opened
+from .._utils.arrays import checked_names
 from ..errors import InvalidModelError, ParseError
-from ..files.archives import Room, pack
-from ..files.contents import VERSION, Contents, opened
-from ..model import Kind, Units
-from .informed import InformedCertificate
-from .loop import Round
-from .lower import LowerCertificate
-from .plans import Plan, Status
-from .upper import Controller
+from ..models.model import Kind, Units
+from .bound_pair import Round
+from .lower.grid import LowerCertificate
+from .lower.informed import InformedCertificate
+from .solution import Plan, Status
+from .upper.controllers import Controller
 from .verification import CertificateError, check_arrays
 
 _LARGEST = 1e100  # of relative values: their sums are finite

@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, eye_array, vstack
 
-from ..arrays import Array
+from .._utils.arrays import Array
 from ..errors import PSRLError
-from ..model import POMDP
+from ..models.model import POMDP
 from .dynamics import BeliefDynamics, Dynamics
-from .informed import InformedCertificate
-from .lower import LowerCertificate
-from .plans import Plan
-from .sparse_dynamics import SparseDynamics
-from .upper import Controller
+from .lower.grid import LowerCertificate
+from .lower.informed import InformedCertificate
+from .solution import Plan
+from .sparse.dynamics import SparseDynamics
+from .upper.controllers import Controller
 
 DUST = 1e-15  # weights below this are rounding
 INEXACT = 1e-14  # how far a belief may be from what makes it up

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import registry
-from ..arrays import Array
+from .._utils.arrays import Array
 from ..errors import InvalidModelError, PSRLError, UnknownNameError, did_you_mean
-from ..model import POMDP, Setting
-from ..posterior import DirichletPrior, FinitePrior
+from ..inference import DirichletPrior, FinitePrior
+from ..models.model import POMDP, Setting
 from ..registry import Plugin
 
 

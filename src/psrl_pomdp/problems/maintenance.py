@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr
 
-from ..arrays import Array, numbers
+from .._utils.arrays import Array, numbers
 from ..errors import InvalidModelError
-from ..model import Setting
+from ..models.model import Setting
 from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
 
 _RENEWAL = "replacing brings back the best state from everywhere, and without it the worst one comes"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array
+from .._utils.arrays import Array
 from ..errors import InvalidModelError
-from ..model import Setting
+from ..models.model import Setting
 from .catalogue import Assumptions, Parts, bounded, count, register, uniform
 
 _POSITIVE = "holds: every transition has positive probability (Platzman 1980)"

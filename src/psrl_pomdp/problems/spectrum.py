@@ -7,9 +7,9 @@ from itertools import product
 
 import numpy as np
 
-from ..arrays import Array, numbers
+from .._utils.arrays import Array, numbers
 from ..errors import InvalidModelError
-from ..model import Setting
+from ..models.model import Setting
 from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
 
 

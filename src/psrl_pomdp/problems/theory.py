@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import Array
-from ..model import Setting
+from .._utils.arrays import Array
+from ..models.model import Setting
 from .catalogue import Assumptions, Parts, bounded, count, fraction, register, uniform
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..model import Setting
+from ..models.model import Setting
 from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
 
 

@@ -22,19 +22,19 @@ from typing import Any
 
 import msgspec
 
-from .. import __version__
+from .._serialization.atomic_files import write_atomically
+from .._version import __version__
 from ..errors import PSRLError
-from ..experiment.store import Store
-from ..experiment.study import Study
-from ..files.atomic import write_atomically
 from ..problems import Problem
+from ..studies.store import Store
+from ..studies.study import Study
 from .page_data import PageData, Say, silent
 from .page_figures import PageFigure, page_figures
 from .page_replay import STEPS, replay, replay_figure
-from .page_words import between, interval, listed, number, verdict
+from .page_text import between, interval, listed, number, verdict
 from .paper_figures import inline_svg, policy_figure, write_figures
 from .plan_figures import MissingExtraError
-from .policy_words import describe, labels
+from .policy_text import describe, labels
 
 _NEEDS = ("jinja2", "plotly", "matplotlib")
 

@@ -16,25 +16,24 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..arrays import Array
+from .._utils.arrays import Array, Index
+from ..agents.episode_records import REASONS
+from ..analysis.bounds import FiniteBound, finite_bound_at
+from ..analysis.decomposition import Decomposition
+from ..analysis.estimators import RegretCurve
+from ..analysis.growth import Growth, fit_growth
 from ..errors import InvalidModelError, ParseError, PSRLError
-from ..experiment.comparison import compare, told_of
-from ..experiment.jobs import model_of, prior_of, world_of
-from ..experiment.learners import kind_of
-from ..experiment.results import Job, jobs_of
-from ..experiment.store import Store, StudyError
-from ..experiment.study import AgentSpec, Study
-from ..experiment.summary import curves, decomposition, violations
-from ..model import POMDP, Units
+from ..inference import FinitePrior
+from ..models.model import POMDP, Units
 from ..planning import Plan, plan
-from ..posterior import FinitePrior
 from ..problems import Problem
-from ..records import REASONS
-from ..regret.bounds import FiniteBound, finite_bound_at
-from ..regret.decomposition import Decomposition
-from ..regret.estimators import RegretCurve
-from ..regret.growth import Growth, fit_growth
-from ..trace import Index
+from ..studies.agent_kinds import kind_of
+from ..studies.comparison import compare, told_of
+from ..studies.jobs import model_of, prior_of, world_of
+from ..studies.results import Job, jobs_of
+from ..studies.store import Store, StudyError
+from ..studies.study import AgentSpec, Study
+from ..studies.summary import curves, decomposition, violations
 
 Measure = Literal["weight", "distance"]
 Say = Callable[[str], None]  # told what is being worked at

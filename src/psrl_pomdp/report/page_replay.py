@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..agent import PSRLAgent
-from ..experiment.jobs import _WORLD, agent_for, world_of
-from ..experiment.results import Job
-from ..experiment.store import Store
-from ..model import Units
-from ..simulation import Simulation
+from ..agents.psrl import PSRLAgent
+from ..models.model import Units
+from ..simulation.runs import Simulation
+from ..studies.jobs import _WORLD, agent_for, world_of
+from ..studies.results import Job
+from ..studies.store import Store
 from .page_figures import PageFigure, Table, Trace, _axis, label
-from .policy_words import Labels
+from .policy_text import Labels
 
 STEPS = 300
 _MOST_NUMBERS = 60_000  # of beliefs on a page

@@ -27,14 +27,14 @@ from .plan_figures import (
     need_matplotlib,
     save_figure,
 )
-from .policy_words import _from_the_start, labels, successors
+from .policy_text import _from_the_start, labels, successors
 from .regret_figures import _STYLES, regret_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..model import POMDP
+    from ..models.model import POMDP
     from ..planning import Plan
 
 ENDINGS = (".svg", ".pdf")

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import Array
+from .._serialization.atomic_files import write_atomically
+from .._utils.arrays import Array
 from ..errors import PSRLError
-from ..files.atomic import write_atomically
-from .policy_words import best_nodes, intervals, labels, triangle_cells
+from .policy_text import best_nodes, intervals, labels, triangle_cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..model import POMDP
+    from ..models.model import POMDP
     from ..planning import Plan
 
 ENDINGS = (".png", ".svg", ".pdf")

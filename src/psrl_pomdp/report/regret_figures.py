@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Array
+from .._utils.arrays import Array
 from .plan_figures import _COLOURS, _INK, _dress, _text, need_matplotlib
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..regret.estimators import RegretCurve
+    from ..analysis.estimators import RegretCurve
 
 _FAR = 8.0  # curves that end this many times above the lowest learner are left to the right panel
 _STYLES = ("-", "--", "-.", ":")

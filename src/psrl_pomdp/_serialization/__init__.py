@@ -1,0 +1,1 @@
+"""Files of the package: archives of arrays, atomic writes, states of random generators."""

@@ -1,0 +1,1 @@
+"""PSRL-POMDP and the agents that it is compared with."""

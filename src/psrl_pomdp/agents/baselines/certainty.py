@@ -1,0 +1,99 @@
+"""Certainty equivalence: play as if the best guess were the truth.
+
+At the starts of Algorithm 1's episodes the policy is planned for one kernel, the posterior's mean or its
+mode, in place of a sample. Nothing makes such a learner try what its guess says is bad, so it may never
+find out that the guess is wrong: in general its regret grows linearly (Kumar and Varaiya 1986, Stochastic
+Systems, chapter 12; Mandl 1974 gives conditions under which it does not). With `exploration` c > 0 the
+action at step t is drawn uniformly with probability min(1, c t^(−1/3)), the rate that balances what is
+lost and what is learned by it.
+
+The mode is defined in `psrl_pomdp.inference.mode`, and sought from that of the episode before. The mean of
+Dirichlet rows is that of the posterior's ensemble of a few dozen kernels: it has an error of its own, which
+is some exploration, and which shrinks as the posterior does. Beliefs
+are those of the guess given the whole history; for the mean of a finite set, which is no kernel of the
+set, the mean of the set's beliefs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..._utils.arrays import Array
+from ...inference import DirichletPrior, FinitePosterior, FinitePrior
+from ...inference.mode import posterior_mode
+from ...planning import plan
+from ...testing.checks import Planner
+from ..planning_budget import Effort
+from ..psrl import PSRLAgent
+from ..schedules import Schedule
+from .options import number
+
+
+class CertaintyAgent(PSRLAgent):
+    """Plans for `guess()` instead of a sample."""
+
+    def __init__(
+        self,
+        prior: FinitePrior | DirichletPrior,
+        schedule: Schedule | None = None,
+        seed: int | Sequence[int] = 0,
+        *,
+        effort: Effort | None = None,
+        planner: Planner = plan,
+        exploration: float = 0.0,
+    ) -> None:
+        super().__init__(prior, schedule, seed, effort=effort, planner=planner)
+        self.exploration = number("exploration", exploration, 0.0)
+
+    @property
+    def options(self) -> dict[str, float]:
+        return {"exploration": self.exploration}
+
+    @property
+    def can_compile(self) -> bool:
+        return self.exploration == 0.0 and super().can_compile
+
+    def choose_kernel(self) -> tuple[Array, Array, int | None]:
+        raise NotImplementedError
+
+    def choose_action(self) -> int:
+        """π_k(h_t(·; θ_k)), or anything."""
+        if self.exploration and self.rng.random() < self.exploration * self.time ** (-1 / 3):
+            return int(self.rng.integers(self.setting.n_actions))
+        return super().choose_action()
+
+
+class MeanAgent(CertaintyAgent):
+    """Plans for E[θ | F_t].
+
+    >>> from psrl_pomdp import problem
+    >>> agent = MeanAgent(problem("separated").prior)
+    >>> agent.act(0) in (0, 1), bool((agent.info.kernel == agent.posterior.mean()).all())
+    (True, True)
+    """
+
+    def choose_kernel(self) -> tuple[Array, Array, int | None]:
+        posterior, kernel = self.posterior, self.posterior.mean()
+        if isinstance(posterior, FinitePosterior):
+            return kernel, posterior.weights @ posterior.beliefs, None
+        return kernel, posterior.belief(kernel), None
+
+
+class MAPAgent(CertaintyAgent):
+    """Plans for the likeliest kernel.
+
+    >>> from psrl_pomdp import problem
+    >>> agent = MAPAgent(problem("separated").prior)
+    >>> agent.act(0) in (0, 1), agent.info.kernel[0, 0].round(2).tolist()
+    (True, [0.25, 0.25, 0.25, 0.25])
+    """
+
+    def choose_kernel(self) -> tuple[Array, Array, int | None]:
+        posterior = self.posterior
+        if isinstance(posterior, FinitePosterior):
+            index = int(np.argmax(posterior.weights))
+            return posterior.kernels[index], posterior.beliefs[index], index
+        kernel = posterior_mode(posterior, self._used.transition[..., 0] if self.episodes else None)
+        return kernel, posterior.belief(kernel), None

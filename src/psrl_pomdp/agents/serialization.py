@@ -1,0 +1,297 @@
+"""Agents in files: everything that decides what an agent does next, without pickles.
+
+A file is an archive of arrays (`.npz`) with words among them, in JSON. It holds the setting, the prior, the
+posterior's state, both random streams, the present episode with its policy, the plans that later ones may
+start from, and the records of all episodes. So a loaded agent goes on to the last bit as the saved one would.
+
+Nothing in a file is believed: `agent_file_checks` holds everything against the prior and against everything
+else before an agent is made of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from .._serialization.archives import Arrays, Room, as_saved_agent, pack
+from .._serialization.contents import VERSION, Contents, opened
+from .._serialization.random_streams import StreamWords, stream_in, stream_out
+from ..errors import InvalidModelError
+from ..inference import DirichletPrior, FinitePrior
+from ..models.model import Kind, Setting, Units
+from ..planning import Plan, plan
+from ..planning.plan_files import plan_from_bytes
+from . import serialization_checks as checks
+from .schedules import Schedule, schedule_named
+
+if TYPE_CHECKING:
+    from ..testing.checks import Planner
+    from .planning_budget import Tolerance
+    from .psrl import PSRLAgent
+
+Streams = tuple[np.random.Generator, np.random.Generator]  # for samples, and for the posterior
+SettingLike = TypeVar("SettingLike", bound="SettingWords")
+
+
+class SettingWords(msgspec.Struct, kw_only=True):
+    """What a setting has beside arrays."""
+
+    units: tuple[float, float, Kind, str]
+    states: list[str] | None
+    actions: list[str] | None
+    observations: list[str] | None
+    fingerprint: str
+
+
+class PresentWords(msgspec.Struct):
+    """The episode that is going on."""
+
+    number: int
+    start: int
+    previous_length: int
+    index: int | None
+    tolerance: float
+    work: float
+
+
+class _PlanNumbers(msgspec.Struct):
+    """Which of the plans in the file belongs to whom."""
+
+    kept: dict[str, int]  # of a finite set, by kernel
+    last: int | None
+    present: int | None
+
+
+class AgentWords(SettingWords, kw_only=True):
+    """Everything about an agent that is not an array."""
+
+    version: int
+    prior: Literal["FinitePrior", "DirichletPrior"]
+    schedule: str
+    effort: dict[str, Any]
+    options: dict[str, Any]
+    own_tolerance: bool
+    own_planner: bool
+    own_schedule: bool
+    streams: tuple[StreamWords, StreamWords]
+    action: int | None
+    taken_in: Literal[0, 1]
+    present: PresentWords
+    episodes: list[Any]
+    plans: _PlanNumbers
+    n_plans: int
+
+
+def to_bytes(agent: PSRLAgent) -> bytes:
+    """The agent as the bytes of a file."""
+    arrays, words = setting_out(agent.setting)
+    words |= {"version": VERSION, "prior": type(agent.prior).__name__, "schedule": agent.schedule.name}
+    words["effort"] = agent.effort.words()
+    words["options"] = agent.options
+    words["own_tolerance"] = agent.effort.tolerance is not None
+    words["own_planner"] = agent.planner is not plan
+    words["own_schedule"] = type(agent.schedule) is Schedule
+    words["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
+    words["action"], words["taken_in"] = agent.action, agent._taken_in
+    words["present"] = {name: getattr(agent._present, name) for name in PresentWords.__struct_fields__}
+    words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
+    arrays |= prior_out(agent.prior)
+    for name, value in agent.posterior.state().items():
+        arrays[f"posterior.{name}"] = np.asarray(value)
+    arrays |= {"clock": agent._episode.clock, "pseudo": agent._episode.pseudo}
+    arrays |= {"pseudo_start": agent._episode.pseudo_start, "node": agent._policy.node}
+    arrays |= {
+        "kernel": agent._present.kernel,
+        "used_kernel": agent._used.transition,
+        "used": agent._used.belief,
+    }
+    words["plans"] = _plans_out(agent, arrays)
+    words["n_plans"] = sum(name.startswith("plan.") for name in arrays)
+    arrays["words"] = np.frombuffer(msgspec.json.encode(words), np.uint8)
+    return pack(arrays)
+
+
+def from_bytes(
+    kind: type[PSRLAgent],
+    data: bytes,
+    name: str,
+    schedule: Schedule | None,
+    planner: Planner,
+    tolerance: Tolerance | None,
+    streams: Streams | None = None,
+) -> PSRLAgent:
+    """An agent that goes on as the saved one would have; `name` is for errors.
+
+    `streams` take the place of the saved random streams.
+
+    Raises `ParseError` or another `InvalidModelError` where the bytes hold no such agent.
+    """
+    room = Room.for_file(data)
+    contents, words = opened(data, name, AgentWords, "a saved agent", room)
+    with as_saved_agent(name):
+        if words.own_tolerance and tolerance is None:
+            raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
+        if words.own_schedule and schedule is None:
+            raise InvalidModelError("this agent was saved with a schedule of your own: pass it again")
+        if words.own_planner and planner is plan:
+            raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
+        saved_streams = stream_in(words.streams[0]), stream_in(words.streams[1])
+        agent = _begun(kind, contents, words, schedule, planner, tolerance, streams or saved_streams)
+        checks.check_clock(agent, contents, words, own_schedule=schedule is not None)
+        _take_episodes(agent, contents, words)
+        _take_plans(agent, contents, words, room)
+        return agent
+
+
+def _begun(
+    kind: type[PSRLAgent],
+    contents: Contents,
+    words: AgentWords,
+    schedule: Schedule | None,
+    planner: Planner,
+    tolerance: Tolerance | None,
+    streams: Streams,
+) -> PSRLAgent:
+    """An agent with the saved one's prior and posterior, and with these random streams."""
+    prior = prior_in(contents, words.prior, setting_in(contents, words))
+    rng, posterior_rng = streams
+    posterior = prior.restore(posterior_state(contents), posterior_rng)
+    effort = checks.effort_in(contents, words.effort, tolerance)
+    chosen = schedule or schedule_named(words.schedule)
+    agent = kind(prior, chosen, effort=effort, planner=planner, **words.options)
+    agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
+    return agent
+
+
+def _take_episodes(agent: PSRLAgent, contents: Contents, words: AgentWords) -> None:
+    """The episodes that have ended, and the present one without its plan."""
+    agent.action, agent._taken_in = words.action, words.taken_in
+    agent.episodes = checks.episodes_in(agent, contents, words)
+    for own, given in checks.episode_arrays(agent, contents, words).items():
+        getattr(agent._episode, own)[...] = given
+    if words.present.number:
+        kernel, belief = checks.kernel_and_belief(agent, contents, words)
+        agent._used.transition[..., 0], agent._used.belief[:, 0] = kernel, belief
+        agent._present = replace(agent._present, kernel=kernel, **msgspec.structs.asdict(words.present))
+
+
+def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: Room) -> None:
+    """The plans, and the policy of the present one; a planner of somebody else's is asked again."""
+    if not 0 <= words.n_plans <= sum(name.startswith("plan.") for name in contents):
+        raise contents.refuse(f"n_plans is {words.n_plans}, and there are not as many")
+    plans = [
+        plan_from_bytes(contents.packed(f"plan.{i}"), f"{contents.path}: plan {i}", room)
+        for i in range(words.n_plans)
+    ]
+    listed = words.plans
+    checks.check_plans(agent, contents, words, plans)
+    agent.plans = {int(index): plans[i] for index, i in listed.kept.items()}
+    agent.last_plan = None if listed.last is None else plans[listed.last]
+    if listed.present is not None:
+        agent._present.plan = plans[listed.present]
+        belief = agent._used.belief[:, 0]
+        agent._policy = agent._present.policy(belief, agent.setting, agent._likelihood)
+        agent._policy.node[:] = checks.node_in(contents, plans[listed.present])
+    elif agent._present.number:
+        agent.replan()
+
+
+# -- parts ------------------------------------------------------------------------------------------
+
+
+def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
+    """Each plan once, and who has which; somebody else's plans are made again."""
+    found: list[Plan] = []
+
+    def number(plan: object) -> int | None:
+        if not isinstance(plan, Plan):
+            return None
+        for i, other in enumerate(found):
+            if other is plan:
+                return i
+        # The same agent has the same bytes, however long its plans took.
+        timeless = replace(plan, rounds=tuple(replace(r, seconds=0.0) for r in plan.rounds))
+        arrays[f"plan.{len(found)}"] = np.frombuffer(timeless.to_bytes(), np.uint8)
+        found.append(plan)
+        return len(found) - 1
+
+    kept = {str(index): number(plan) for index, plan in agent.plans.items() if isinstance(plan, Plan)}
+    return {"kept": kept, "last": number(agent.last_plan), "present": number(agent._present.plan)}
+
+
+def posterior_state(contents: Contents) -> Arrays:
+    """What the posterior's `state()` said; the posterior checks it when it takes it up."""
+    names = [name for name in contents if name.startswith("posterior.")]
+    return {name.removeprefix("posterior."): contents.raw(name) for name in names}
+
+
+def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays = {"observation": setting.observation, "cost": setting.cost, "initial": setting.initial}
+    if setting.first_observation is not None:
+        arrays["first_observation"] = setting.first_observation
+    units, names = setting.units, setting.names
+    words = {
+        "units": [units.low, units.high, units.kind, units.name],
+        "states": names.states,
+        "actions": names.actions,
+        "observations": names.observations,
+        "fingerprint": setting.fingerprint,
+    }
+    return arrays, words
+
+
+def setting_in(contents: Contents, words: SettingWords) -> Setting:
+    observation = contents.floats("observation", (None, None, None))
+    n_actions, n_states, n_readings = observation.shape
+    first = None
+    if "first_observation" in contents:
+        first = contents.floats("first_observation", (n_states, n_readings))
+    setting = Setting(
+        observation,
+        contents.floats("cost", (n_actions, n_states)),
+        contents.floats("initial", (n_states,)),
+        first,
+        units=Units(*words.units),
+        states=words.states,
+        actions=words.actions,
+        observations=words.observations,
+    )
+    if setting.fingerprint != words.fingerprint:
+        raise InvalidModelError("the setting of the saved agent was changed")
+    return setting
+
+
+def prior_out(prior: FinitePrior | DirichletPrior) -> dict[str, Any]:
+    if isinstance(prior, FinitePrior):
+        return {"kernels": prior.kernels, "weights": prior.weights, "initials": prior.initial}
+    return {"concentration": prior.concentration, "known": prior.known, "row": prior.row}
+
+
+def prior_in(contents: Contents, kind: str, setting: Setting) -> FinitePrior | DirichletPrior:
+    n_actions, n_states = setting.n_actions, setting.n_states
+    sizes = (n_actions, n_states, n_states)
+    if kind == FinitePrior.__name__:
+        kernels = contents.floats("kernels", (None, *sizes), 0.0)
+        weights = contents.floats("weights", (len(kernels),), 0.0)
+        return FinitePrior(setting, kernels, weights, contents.floats("initials", (len(kernels), n_states)))
+    concentration = contents.floats("concentration", sizes, 0.0)
+    row = contents.whole("row", (n_actions, n_states), 0, n_actions * n_states - 1)
+    known = np.argwhere(contents.flags("known", (n_actions, n_states)))
+    return DirichletPrior(
+        setting,
+        concentration,
+        known={(int(a), int(s)): concentration[a, s] for a, s in known},
+        ties=ties_of(row),
+    )
+
+
+def ties_of(row: npt.NDArray[np.int64]) -> list[list[tuple[int, int]]]:
+    """The groups of pairs (a, s) that share a row, from its number `row[A, S]`."""
+    order = np.argsort(row, axis=None, kind="stable")
+    ends = np.flatnonzero(np.diff(row.reshape(-1)[order])) + 1
+    groups = [np.divmod(group, row.shape[1]) for group in np.split(order, ends) if len(group) > 1]
+    return [list(zip(a.tolist(), s.tolist(), strict=True)) for a, s in groups]

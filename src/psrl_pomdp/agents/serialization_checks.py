@@ -1,0 +1,238 @@
+"""What the file of an agent says, held against its prior and against everything else that it says.
+
+The clocks have to agree with each other, beliefs and kernels have to be ones that the prior allows, and plans
+have to be for the kernels that they are kept for. Each function raises an error that names the culprit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from .._serialization.contents import LARGEST_TIME, Contents
+from .._utils.arrays import Array
+from ..errors import PSRLError
+from ..inference import FinitePrior
+from ..models.model import POMDP, Setting
+from ..planning import Plan
+from ..planning.verification import check_certificate, check_words, dynamics_for
+from . import compiled_steps as steps
+from .episode_records import REASONS, EpisodeRecord
+from .planning_budget import Effort
+
+if TYPE_CHECKING:
+    from .planning_budget import Tolerance
+    from .psrl import PSRLAgent
+    from .serialization import AgentWords
+
+_NEAR = 1e-6  # how far sums may be from one
+
+
+def effort_in(contents: Contents, words: dict[str, Any], tolerance: Tolerance | None) -> Effort:
+    """How well to plan, with numbers that make sense."""
+    told = {f.name: f.default for f in fields(Effort)} | words
+    for name, value in words.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name not in told or name == "tolerance" or (number and not 0.0 <= value <= 1e300):
+            raise contents.refuse(f"effort: {name} is {value!r}, out of range")
+    for name, least in (
+        ("floor", 0.0),
+        ("ceiling", 1e-300),
+        ("max_points", 1),
+        ("max_work", 0),
+        ("time_limit", 0),
+    ):
+        value, may_lack = told.get(name), name in ("max_work", "time_limit")
+        number = isinstance(value, int | float) and not isinstance(value, bool) and value >= least
+        if name in told and not number and not (may_lack and value is None):
+            raise contents.refuse(f"effort: {name} is {value!r}, not a number of at least {least:g}")
+    return Effort(tolerance=tolerance, **words)
+
+
+def check_clock(agent: PSRLAgent, contents: Contents, words: AgentWords, own_schedule: bool) -> None:
+    """t, the posterior's time, the last action, and the present episode."""
+    t, last, which, why = contents.whole("clock", (4,), 0, 1 << 62).tolist()
+    now, n_actions = words.present, agent.setting.n_actions
+    if t != agent.posterior.time or t > LARGEST_TIME:
+        raise contents.refuse(f"clock says t = {t}, the posterior {agent.posterior.time}")
+    if (words.action is None) != (t == 0) or not 0 <= (words.action or 0) < n_actions:
+        raise contents.refuse(f"action is {words.action!r} at t = {t}")
+    if which != agent._episode.clock[2] and not (own_schedule and which <= steps.NONE):
+        raise contents.refuse(f"clock counts in way {which}, which is not that of the schedule")
+    if why != steps.GOES_ON:
+        raise contents.refuse("clock says that the present episode is over")
+    if now.number == 0:
+        before = (now.start, now.previous_length, now.index, now.tolerance, now.work)
+        if before != (0, 1, None, 0.0, 0.0) or last != t or words.taken_in or words.episodes:
+            raise contents.refuse("the present episode is half begun")
+        return
+    if now.number != len(words.episodes) + 1:
+        raise contents.refuse(f"the present episode has number {now.number} after {len(words.episodes)}")
+    if not 1 <= now.start <= t <= last or not 1 <= now.previous_length <= t:
+        raise contents.refuse(f"the present episode began at {now.start}, and t is {t} of at most {last}")
+    if not own_schedule and last != agent.schedule.last(now.start, now.previous_length):
+        raise contents.refuse(f"clock ends the episode at {last}, and the schedule does not")
+    if not 0.0 < now.tolerance <= 1.0 or not 0.0 <= now.work <= 1e300:
+        raise contents.refuse("the present episode's tolerance or work is out of range")
+
+
+def episodes_in(agent: PSRLAgent, contents: Contents, words: AgentWords) -> list[EpisodeRecord]:
+    """The records of the episodes that have ended: one after the other, up to the present one."""
+
+    try:
+        rows = msgspec.convert(words.episodes, list[_record_row()])  # type: ignore[misc]
+    except msgspec.ValidationError as error:
+        raise contents.refuse(f"episodes: {error}") from None
+    found = [_record(row) for row in rows]
+    n_kernels = len(agent.prior) if isinstance(agent.prior, FinitePrior) else 0
+    for number, record in enumerate(found, start=1):
+        _check_record(contents, record, number, n_kernels)
+    starts = [record.start for record in found] + [words.present.start]
+    for record, after in zip(found, starts[1:], strict=True):
+        if record.start + record.length != after:
+            raise contents.refuse(f"episodes: {record.number} does not end where the next one begins")
+    if found and words.present.previous_length != found[-1].length:
+        raise contents.refuse("the present episode says another length of the one before")
+    return found
+
+
+def _check_record(contents: Contents, record: EpisodeRecord, number: int, n_kernels: int) -> None:
+    wrong = (
+        record.number != number
+        or not 1 <= record.start <= LARGEST_TIME
+        or not 0 <= record.length <= LARGEST_TIME
+        or record.ended not in REASONS
+        or (record.kernel is not None and not 0 <= record.kernel < n_kernels)
+    )
+    if wrong:
+        raise contents.refuse(f"episodes: number {number} is no record of an episode")
+
+
+@cache
+def _record_row() -> Any:
+    """A row of `EpisodeRecord` as JSON, which has no word for a number that is not finite."""
+    kinds: dict[str, Any] = {"int": int, "float": float | None, "str": str, "bool": bool}
+    kinds |= {f"{name} | None": kind | None for name, kind in kinds.items()}
+    columns = [
+        (f.name, kinds[str(f.type)]) if f.default is MISSING else (f.name, kinds[str(f.type)], f.default)
+        for f in fields(EpisodeRecord)
+    ]
+    return msgspec.defstruct("_Record", columns, array_like=True)
+
+
+def _record(row: Any) -> EpisodeRecord:
+    """The record of a row; numbers that JSON could not say are not numbers."""
+    values: dict[str, Any] = {f.name: getattr(row, f.name) for f in fields(EpisodeRecord)}
+    lacking = {f.name: np.nan for f in fields(EpisodeRecord) if f.type == "float" and values[f.name] is None}
+    return EpisodeRecord(**values | lacking)
+
+
+def episode_arrays(
+    agent: PSRLAgent, contents: Contents, words: AgentWords
+) -> dict[str, npt.NDArray[np.int64]]:
+    """The clock and the pseudo-counts m̃_t and m̃_{t_k}."""
+    shape, now = agent._episode.pseudo.shape, words.present
+    clock = contents.whole("clock", (4,), 0, 1 << 62)
+    t, start = int(clock[0]), now.start
+    counted = t if now.number else 0
+    pseudo = contents.whole("pseudo", shape, 0, counted)
+    begun = contents.whole("pseudo_start", shape, 0, start)
+    if (begun > pseudo).any() or (clock[2] != steps.NONE and (pseudo > 2 * begun).any()):
+        raise contents.refuse("pseudo is not what can follow pseudo_start in an episode")
+    if clock[2] != steps.EXPECTED and ((pseudo != counted).any() or (begun != start).any()):
+        raise contents.refuse("pseudo is not the time")
+    return {"clock": clock, "pseudo": pseudo, "pseudo_start": begun}
+
+
+def kernel_and_belief(agent: PSRLAgent, contents: Contents, words: AgentWords) -> tuple[Array, Array]:
+    """θ_k and h_t(·; θ_k): a kernel that the prior allows, and a distribution."""
+    prior, index = agent.prior, words.present.index
+    n_actions, n_states = agent.setting.n_actions, agent.setting.n_states
+    kernel = contents.distributions("kernel", (n_actions, n_states, n_states))
+    used = contents.floats("used_kernel", (*kernel.shape, 1), 0.0)
+    if not np.array_equal(kernel, used[..., 0]):
+        raise contents.refuse("used_kernel is not the kernel of the present episode")
+    if isinstance(prior, FinitePrior):
+        support = (prior.kernels > 0.0).any(axis=0)
+        if index is not None and not 0 <= index < len(prior):
+            raise contents.refuse(f"the present kernel has number {index} of {len(prior)}")
+        if index is not None and not np.array_equal(kernel, prior.kernels[index]):
+            raise contents.refuse(f"the present kernel is not number {index} of the prior")
+    else:
+        support = prior.concentration > 0.0
+        if index is not None:
+            raise contents.refuse("the present kernel has a number, and the prior has none")
+    if (kernel[~support] > 0.0).any():
+        raise contents.refuse("kernel has a transition that the prior rules out")
+    belief = contents.floats("used", (n_states, 1), 0.0, 1.0 + _NEAR)[:, 0]
+    if abs(belief.sum() - 1.0) > _NEAR:
+        raise contents.refuse("used, the belief, does not sum to 1")
+    return kernel, belief
+
+
+def check_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, plans: list[Plan]) -> None:
+    """Every plan is for the kernel that it is kept for, and has arrays that fit it."""
+    listed, n_plans, prior = words.plans, len(plans), agent.prior
+    numbers = [*listed.kept.values(), listed.last, listed.present]
+    if any(i is not None and not 0 <= i < n_plans for i in numbers):
+        raise contents.refuse(f"plans: a number is not below {n_plans}")
+    if len(set(listed.kept.values())) < len(listed.kept):
+        raise contents.refuse("plans: the same one is kept for several kernels")
+    if not isinstance(prior, FinitePrior) and listed.kept:
+        raise contents.refuse("plans: they are kept by kernel, and the prior has no numbered kernels")
+    if words.present.number == 0 and any(i is not None for i in (listed.last, listed.present)):
+        raise contents.refuse("plans: there is one before the first episode")
+    if words.present.number and listed.present is None and not words.own_planner:
+        raise contents.refuse("plans: the present episode has none")
+    for key, i in listed.kept.items():
+        if not (key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(prior)):  # type: ignore[arg-type]
+            raise contents.refuse(f"plans: kernel {key!r} of {len(prior)}")  # type: ignore[arg-type]
+        _check_fit(contents, plans[i], prior.model(int(key)), words.own_planner)  # type: ignore[union-attr]
+    now = agent._present
+    if not now.number:
+        return
+    model = prior.model(now.index) if now.index is not None else POMDP(agent.setting, now.kernel)  # type: ignore[union-attr]
+    if listed.present is not None:
+        _check_fit(contents, plans[listed.present], model, words.own_planner)
+    if listed.last is not None:
+        _check_last(contents, plans[listed.last], model, isinstance(prior, FinitePrior))
+
+
+def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool) -> None:
+    """A plan for this model; one of somebody else's planner may be for another of the same shape."""
+    if not own_planner and found.fingerprint != model.fingerprint:
+        raise contents.refuse("plans: one is for another kernel than it is kept for")
+    dynamics = dynamics_for(found.grid, model)
+    try:
+        check_words(found, model, dynamics)
+        check_certificate(found, dynamics)
+    except PSRLError as error:
+        raise contents.refuse(f"plans: {error}") from None
+
+
+def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> None:
+    """The newest plan, from which the next one may begin: the same states can be reached, or any of a set."""
+    if not has_sizes(found, model.setting) or found.actions != model.setting.actions:
+        raise contents.refuse("plans: the newest is for another setting")
+    if not finite and found.states != dynamics_for(found.grid, model).states:
+        raise contents.refuse("plans: the newest is for a kernel that the prior rules out")
+
+
+def has_sizes(found: Plan, setting: Setting) -> bool:
+    """Whether a plan is for models with as many states, actions and readings, in the same units."""
+    sizes = (found.n_states, len(found.actions), found.controller.successors.shape[1])
+    return (
+        sizes == (setting.n_states, setting.n_actions, setting.n_observations)
+        and found.units == setting.units
+    )
+
+
+def node_in(contents: Contents, found: Plan) -> npt.NDArray[np.int64]:
+    """Where the controller is, or -1 where beliefs choose."""
+    follows = found.controller.gains is not None
+    return contents.whole("node", (1,), 0 if follows else -1, len(found.controller) - 1 if follows else -1)

@@ -1,0 +1,253 @@
+"""The paper's regret bounds, with every constant labelled: computed (proved) or estimated.
+
+**Finite case** (Theorem 1, SCHED = 2 t_k, m̃_t = t). As stated:
+
+    R_T ≤ H log T + 4 (H + 1) / (e^{−β} − 1)².
+
+Its proof gives something else, a factor α and a constant having been lost on the way:
+
+    R_T ≤ H K_T + (4 H + 2) α Σ_{k ≤ K_T} T_k e^{−β t_k},   K_T = ⌊log₂(T + 1)⌋, T_k = 2^k, t_k = 2^k − 1,
+    α = 2 max{ max_θ (1 − f(θ)) / f(θ), 2 (|Θ| − 1) },   β = min{ ε/2, ε² / (8 d²) }.
+
+And the proof of its Lemma 2 counts the first reading among those that tell kernels apart, while Λ_1 = 1: with
+t − 1 informative readings the exponent is −β (t_k − 1). All three are here: `stated`, `proved`, `corrected`.
+"log" in episode counts is to base 2.
+
+- ε is the least KL of next readings over all pairs, actions and beliefs (`separation`, certified from below).
+- d bounds how far a log-likelihood ratio is from its mean. For an action and a pair (θ, γ) the ratio of a
+  reading is between log(min ν_θ / max ν_γ) and log(max ν_θ / min ν_γ), extremes over states, because ν is
+  linear in the belief; d is the widest range over readings, infinite where a reading can have probability 0.
+  Then β = 0, and the bound says nothing.
+
+**General case** (SCHED = t_k + T_{k−1}, m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉)), for E[R_T]:
+
+    (1 + H) √(2T(1 + |S||A| log₂(T+1))) + 12 H K_2 (|S||A| T)^{2/3}
+        + 7 (H + 1) K_1 √(2T) (1 + |S||A| log₂(T+1)) log √(2T) + 2 + H,
+
+with K_1 and K_2 of Assumptions 3 and 4, which can only be estimated (`estimate_concentration`). Costs are
+scaled to [0, 1] throughout: multiply by the width of the units for the user's scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .._utils.arrays import Array
+from ..errors import InvalidModelError
+from ..inference import FinitePrior
+from ..models.model import Setting
+from ..planning import Plan, plan
+from .separation import Separation, separation
+
+Basis = Literal["computed", "estimated", "given"]
+_NO_BOUND = (
+    "it needs possible dynamics that every reading helps to tell apart, whatever is believed, and none of "
+    "which a single reading can rule out"
+)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number in a bound: `computed` is certified, `estimated` is not, `given` is whoever passed it."""
+
+    value: float
+    basis: Basis
+    how: str
+
+    def __repr__(self) -> str:
+        return f"{self.value:.4g} ({self.basis})"
+
+
+@dataclass(frozen=True)
+class FiniteBound:
+    """Theorem 1 for one finite prior; every method takes horizons, and answers in scaled cost."""
+
+    span: Constant  # H
+    epsilon: Constant
+    spread: Constant  # d
+    alpha: Constant
+    beta: Constant
+
+    def stated(self, horizon: npt.ArrayLike) -> Array:
+        """H log₂ T + 4 (H + 1) / (e^{−β} − 1)², as the theorem has it."""
+        h, b = self.span.value, self.beta.value
+        rest = 4.0 * (h + 1.0) / np.expm1(-b) ** 2 if b > 0.0 else np.inf
+        return np.asarray(h * np.log2(np.asarray(horizon, np.float64)) + rest)
+
+    def proved(self, horizon: npt.ArrayLike) -> Array:
+        """H K_T + (4 H + 2) α Σ_k T_k e^{−β t_k}, as its proof has it."""
+        return self._summed(horizon, 0)
+
+    def corrected(self, horizon: npt.ArrayLike) -> Array:
+        """The same with e^{−β (t_k − 1)}: the first reading tells no kernels apart."""
+        return self._summed(horizon, 1)
+
+    def _summed(self, horizon: npt.ArrayLike, uninformative: int) -> Array:
+        h, begun = self.span.value, doubling_episodes(horizon)
+        if self.alpha.value == 0.0:  # one kernel: nothing to learn
+            return np.asarray(h * begun)
+        k = np.arange(1, int(begun.max()) + 1)
+        terms = 2.0**k * np.exp(-self.beta.value * (2.0**k - 1.0 - uninformative))
+        sums = np.append(0.0, np.cumsum(terms))[begun]
+        return np.asarray(h * begun + (4.0 * h + 2.0) * self.alpha.value * sums)
+
+
+def finite_bound(
+    prior: FinitePrior,
+    plans: Sequence[Plan] | None = None,
+    *,
+    span: float | None = None,
+    margins: Separation | None = None,
+) -> FiniteBound:
+    """Theorem 1's constants for this prior.
+
+    `plans`, one a kernel, give H, and `margins` ε; they are made where not given.
+
+    >>> from psrl_pomdp import problem
+    >>> bound = finite_bound(problem("separated").family, span=1.2)
+    >>> bound.epsilon, bound.alpha
+    (0.667 (computed), 12 (computed))
+    >>> bool(bound.proved(1000) < bound.corrected(1000) < bound.stated(1000))
+    True
+    """
+    if span is None:
+        high = largest_span(plans or [plan(prior.model(m), max_work=3e8) for m in range(len(prior))])
+    else:
+        high = Constant(span, "given", "H as it was passed")
+    epsilon, d = (margins or separation(prior)).epsilon, float(likelihood_ranges(prior).max())
+    if (prior.weights <= 0.0).any():
+        raise InvalidModelError("a kernel with prior weight 0 is no part of the set: leave it out")
+    odds = float(((1.0 - prior.weights) / prior.weights).max())
+    alpha = 2.0 * max(odds, 2.0 * (len(prior) - 1.0))
+    return FiniteBound(
+        high,
+        Constant(epsilon, "computed", "a certified lower bound on the KL of next readings, in nats"),
+        Constant(d, "computed", "the widest range of a log-likelihood ratio, extremes over states"),
+        Constant(alpha, "computed", "2 max{ max (1 − f)/f, 2 (|Θ| − 1) }"),
+        Constant(rate(epsilon, d), "computed", "min{ ε/2, ε²/(8 d²) }"),
+    )
+
+
+def finite_bound_at(prior: FinitePrior, times: npt.ArrayLike) -> tuple[FiniteBound, Array]:
+    """Return Theorem 1's constants for this prior, and the corrected bound on the scaled regret at `times`.
+
+    Raises `InvalidModelError` with the reason where the theorem gives no bound: where β = 0, or where some
+    number of it is infinite. Whether β is 0 is found out before anything is planned.
+    """
+    margins = separation(prior)
+    if rate(margins.epsilon, float(likelihood_ranges(prior).max())) <= 0.0:
+        raise InvalidModelError(_NO_BOUND)
+    constants = finite_bound(prior, margins=margins)
+    values = constants.corrected(times)
+    if not np.isfinite(values).all():
+        raise InvalidModelError(_NO_BOUND)
+    return constants, values
+
+
+def rate(epsilon: float, d: float) -> float:
+    """β = min{ ε/2, ε²/(8 d²) }; 0 where nothing is promised, infinite where there is nothing to learn.
+
+    >>> rate(0.4, 1.0), rate(0.4, float("inf")), rate(0.0, 1.0)
+    (0.020000000000000004, 0.0, 0.0)
+    """
+    if epsilon == np.inf:
+        return np.inf
+    return float(min(0.5 * epsilon, (epsilon / d) ** 2 / 8.0)) if epsilon > 0.0 else 0.0
+
+
+def likelihood_ranges(prior: FinitePrior) -> Array:
+    """[M, M, A]: how wide log ν_m(o)/ν_n(o) ranges over readings and beliefs after each action."""
+    readings = prior.kernels @ prior.setting.observation  # [M, A, S, O]: ν from each state
+    least, most = readings.min(axis=2), readings.max(axis=2)  # [M, A, O]
+    possible = most > 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low = np.log(least[:, None]) - np.log(most[None])  # [M, M, A, O]
+        high = np.log(most[:, None]) - np.log(least[None])
+    low = np.where(np.isnan(low), -np.inf, low)
+    low, high = np.where(possible[:, None], low, np.inf), np.where(possible[:, None], high, -np.inf)
+    bottom, top = low.min(axis=3), high.max(axis=3)
+    ranges = np.full(top.shape, np.inf)
+    np.subtract(top, bottom, out=ranges, where=np.isfinite(top) & np.isfinite(bottom))
+    ranges[np.eye(len(prior), dtype=np.bool_)] = 0.0
+    return np.asarray(ranges)
+
+
+def largest_span(plans: Sequence[Plan]) -> Constant:
+    """H from plans: the upper end of the widest span."""
+    spans = np.array([own.span[1] for own in plans])
+    if np.isnan(spans).any():
+        raise InvalidModelError(
+            "a plan depends on the start: the optimality equation, and with it H, fails there; pass a span"
+        )
+    how = f"the widest of {len(spans)} plans' spans: a bracket in practice, not by proof"
+    return Constant(float(spans.max()), "estimated", how)
+
+
+@dataclass(frozen=True)
+class GeneralBound:
+    """The general theorem with its constants spelled out; scaled costs."""
+
+    pairs: int  # |S||A|
+    span: Constant  # H
+    belief: Constant  # K_1
+    kernel: Constant  # K_2
+
+    def terms(self, horizon: npt.ArrayLike) -> dict[str, Array]:
+        """What each part contributes at these horizons."""
+        t, h = np.asarray(horizon, np.float64), self.span.value
+        return {
+            "episodes": (1.0 + h) * most_episodes(t, self.pairs),
+            "kernel": 12.0 * h * self.kernel.value * (self.pairs * t) ** (2.0 / 3.0),
+            "belief": (h + 1.0) * self.belief.value * most_weighted_lengths(t, self.pairs),
+            "rest": np.full_like(t, 2.0 + h),
+        }
+
+    def at(self, horizon: npt.ArrayLike) -> Array:
+        """The bound on E[R_T]."""
+        return np.asarray(sum(self.terms(horizon).values()))
+
+
+def general_bound(setting: Setting, span: Constant, belief: Constant, kernel: Constant) -> GeneralBound:
+    """The general bound for problems of this size; K_1 and K_2 as `estimate_concentration` has them."""
+    return GeneralBound(setting.n_states * setting.n_actions, span, belief, kernel)
+
+
+# -- the paper's lemmas on episodes --------------------------------------------------------------
+
+
+def doubling_episodes(horizon: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """K_T = ⌊log₂(T + 1)⌋ for episodes that start at 1, 3, 7, 15, ...
+
+    >>> doubling_episodes([1, 2, 3, 6, 7, 1023]).tolist()
+    [1, 1, 2, 2, 3, 10]
+    """
+    return np.asarray(np.frexp(np.asarray(horizon, np.float64) + 1.0)[1] - 1, np.int64)
+
+
+def macro_episodes(horizon: npt.ArrayLike, pairs: int, ruled_out: int = 0) -> Array:
+    """M_T ≤ 1 + |S||A| log₂(T + 1): starts and doublings of m̃ from 0 by way of 1, 3, 7, ...
+
+    An episode that ends because its kernel is ruled out, which the paper does not have, adds one.
+    """
+    return np.asarray(1.0 + pairs * np.log2(np.asarray(horizon, np.float64) + 1.0) + ruled_out)
+
+
+def most_episodes(horizon: npt.ArrayLike, pairs: int, ruled_out: int = 0) -> Array:
+    """K_T ≤ √(2 T M_T) (Lemma C.5, 1).
+
+    >>> round(float(most_episodes(3, 2)), 12)  # √(2·3·(1 + 2·2))
+    5.477225575052
+    """
+    t = np.asarray(horizon, np.float64)
+    return np.asarray(np.sqrt(2.0 * t * macro_episodes(t, pairs, ruled_out)))
+
+
+def most_weighted_lengths(horizon: npt.ArrayLike, pairs: int, ruled_out: int = 0) -> Array:
+    """Σ_k T_k/√t_k ≤ 7 √(2T) M_T log √(2T) (Lemma C.5, 2); this logarithm is natural."""
+    root = np.sqrt(2.0 * np.asarray(horizon, np.float64))
+    return np.asarray(7.0 * root * macro_episodes(horizon, pairs, ruled_out) * np.log(root))

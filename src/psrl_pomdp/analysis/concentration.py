@@ -1,0 +1,131 @@
+"""Assumptions 3 and 4 along simulated runs: K_1 and K_2, estimated.
+
+Assumption 3 asks for a K_1 with E|h_t(·; θ*) − h_t(·; θ_k(t))|₁ ≤ K_1/√t_k(t), Assumption 4 for an estimator
+θ̂_t and a K_2 with |θ*(· | s, a) − θ̂_t(· | s, a)|₁ ≤ K_2/√max(1, m̃_t(s, a)) for all pairs and times, with
+high probability. Neither can be proved from runs. What runs can show is whether
+
+    √t_k · E|h_t(·; θ*) − h_t(·; θ_k)|₁   and   max_{s,a} √max(1, m̃_t(s, a)) |θ*(· | s, a) − θ̂_t(· | s, a)|₁
+
+stay bounded so far, or go on growing. The worlds are drawn from the prior; θ̂ is the kernel of the largest
+weight for a finite set, as in the paper's lemma on the finite-parameter case, and the posterior's mean
+otherwise. K_1 is the largest mean over runs of the first, K_2 the largest value of the second in any run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._utils.arrays import Array, Index
+from ..agents import compiled_steps as steps
+from ..agents.planning_budget import Effort
+from ..agents.psrl import PSRLAgent
+from ..inference import FinitePrior
+from ..simulation.runs import Simulation, log_spaced
+from ..simulation.trace import Trace
+from .bounds import Constant
+from .run_checks import starts_of
+from .runs import Prior, drawn_world
+
+QUICK = Effort(floor=1e-2, ceiling=0.05, rtol=np.inf, max_work=5e6, max_points=200)
+STEADY = 0.25  # growth like T^.25 or less passes for bounded: T^.5 is what no learning at all looks like
+VANISHED = -9.0  # the slope of what is gone
+_PER_DECADE, _DRAWS = 5, 200
+
+
+@dataclass(frozen=True)
+class Concentration:
+    """What the assumptions bound, at `times[K]` of R runs."""
+
+    times: Index  # [K]
+    belief: Array  # [R, K]: √t_k times the mean gap of beliefs since the checkpoint before
+    kernel: Array  # [R, K]: the largest of √max(1, m̃) times the distance of θ̂
+
+    @property
+    def k1(self) -> Constant:
+        how = f"largest mean of {len(self.belief)} runs of {self.times[-1]} steps"
+        return Constant(float(self.belief.mean(axis=0).max()), "estimated", how)
+
+    @property
+    def k2(self) -> Constant:
+        how = f"largest value in {len(self.kernel)} runs of {self.times[-1]} steps"
+        return Constant(float(self.kernel.max()), "estimated", how)
+
+    @property
+    def belief_trend(self) -> tuple[float, float, float]:
+        """p where the first grows like T^p over the later checkpoints, and nine tenths of runs drawn anew."""
+        return trend_between(self.times, self.belief)
+
+    @property
+    def kernel_trend(self) -> tuple[float, float, float]:
+        """The same for the second."""
+        return trend_between(self.times, self.kernel)
+
+
+def estimate_concentration(
+    prior: Prior, horizon: int = 1000, seeds: int | Sequence[int] = 8, *, effort: Effort = QUICK
+) -> Concentration:
+    """Runs of Algorithm 1 in worlds drawn from `prior`, watched at five checkpoints a decade.
+
+    >>> from psrl_pomdp import problem
+    >>> seen = estimate_concentration(problem("no-sensor").family, horizon=100, seeds=4)
+    >>> seen.k2
+    3 (estimated)
+    """
+    times = log_spaced(horizon, _PER_DECADE)
+    numbers = range(seeds) if isinstance(seeds, int) else seeds
+    watched = [_watched(prior, times, seed, effort) for seed in numbers]
+    return Concentration(
+        times, np.array([belief for belief, _ in watched]), np.array([kernel for _, kernel in watched])
+    )
+
+
+def _watched(prior: Prior, times: Index, seed: int, effort: Effort) -> tuple[Array, Array]:
+    """[K] each: one run's scaled gaps of belief and kernel."""
+    world = drawn_world(prior, seed)
+    agent = PSRLAgent(prior, seed=seed, effort=effort)
+    run = Simulation(world, agent, seed, checkpoints=times.tolist())
+    kernel = np.empty(len(times))
+    for k, t in enumerate(times.tolist()):
+        trace = run.until(t)
+        kernel[k] = _kernel_gap(agent, world.transition)
+    return belief_gaps(trace), kernel
+
+
+def belief_gaps(trace: Trace) -> Array:
+    """[K]: √t_k at each checkpoint, times the mean gap of beliefs since the one before."""
+    starts = starts_of(trace)
+    newest = starts[np.searchsorted(starts, trace.times, side="right") - 1]
+    rise = np.diff(trace.checkpoints.sums[:, steps.BELIEF_GAP], prepend=0.0)
+    return np.asarray(np.sqrt(newest) * rise / np.diff(trace.times, prepend=0))
+
+
+def _kernel_gap(agent: PSRLAgent, truth: Array) -> float:
+    """max over (s, a) of √max(1, m̃) |θ* − θ̂|₁."""
+    weights, kernels = agent.posterior.weights, agent.posterior.kernels
+    if isinstance(agent.prior, FinitePrior):
+        estimate = kernels[int(weights.argmax())]
+    else:
+        estimate = np.tensordot(weights, kernels, 1)
+    distance = np.abs(truth - estimate).sum(axis=2)  # [A, S]
+    return float((np.sqrt(np.maximum(1, agent.pseudo_counts)) * distance).max())
+
+
+def trend(times: Index, values: Array) -> float:
+    """The slope of log values on log t over the later half of the checkpoints; `VANISHED` where they do."""
+    late = times >= np.sqrt(times[-1])
+    x, y = np.log(times[late]), values[late]
+    if len(x) < 2 or y[-1] <= 1e-12:
+        return VANISHED
+    y = np.log(np.maximum(y, 1e-12))
+    return float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
+
+
+def trend_between(times: Index, values: Array) -> tuple[float, float, float]:
+    """The slope of the mean of R runs `[R, K]`, and the 5% and 95% points of it when runs are drawn anew."""
+    rng = np.random.default_rng(0)
+    drawn = values[rng.integers(len(values), size=(_DRAWS, len(values)))].mean(axis=1)
+    low, high = np.quantile([trend(times, mean) for mean in drawn], [0.05, 0.95]).tolist()
+    return trend(times, values.mean(axis=0)), low, high

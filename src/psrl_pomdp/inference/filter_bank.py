@@ -1,0 +1,427 @@
+"""The filter: what is known of the state given a kernel, for many kernels at once.
+
+For one kernel θ, the belief h_t(s; θ) = P(s_t = s | o_1..o_t, a_1..a_{t−1}, θ) moves in two steps, `predict`
+and `condition` (the paper's update h_{t+1} = τ(h_t, a_t, o_{t+1}; θ)):
+
+    p(s′)        = Σ_s θ(s′ | s, a_t) h_t(s)
+    h_{t+1}(s′)  = η(o_{t+1} | s′) p(s′) / P,      P = Σ_s′ η(o_{t+1} | s′) p(s′),
+
+and P is by how much the reading changes the weight of θ: f_{t+1}(θ) ∝ P f_t(θ).
+
+How often was action a taken in state s? The expected number, re-estimated as readings arrive, needs no
+history: with φ_t(a, s; x) = E[n_t(s, a) 1{s_t = x} | o_1..o_t, a_1..a_{t−1}, θ],
+
+    φ_{t+1}(a, s; x′) = Σ_x (φ_t(a, s; x) + 1{a = a_t, x = s} h_t(s)) θ(x′ | x, a_t) η(o_{t+1} | x′) / P,
+    ñ_{t+1}(s, a)     = Σ_θ f_t(θ) (Σ_x φ_t(a, s; x) + 1{a = a_t} h_t(s; θ)):
+
+ñ_{t+1} counts steps 1..t and knows the readings up to o_t, not o_{t+1} (the paper's F_{t+}).
+
+Everything here is compiled and works in place on plain arrays with the kernels as their last axis, so that
+one instruction serves several kernels. What takes the time, φ, is kept in blocks of sixteen kernels, so that
+all the rows that go into a sum lie at distances that the compiler knows. A lost reading is number O, one past
+the last: it is equally likely in every state, and nothing is learned from it. Log weights are kept with a
+running product beside them: a logarithm is taken only when the product has become small, and weights neither
+underflow nor lose digits in 10^7 steps.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._numba.jit import bare, inlined
+from .._utils.arrays import Array, Index, States
+from ..models.model import Setting
+
+LANES = 16  # L: how many kernels are side by side in a block; a power of two, which `expect` halves
+_FEW = 8  # states: sums over states and next states are all written out
+_SMALL = 1e-200  # products below this are folded into the logarithms
+
+
+class Filters(NamedTuple):
+    """N kernels, what each believes of the state, and how much each is believed; updated in place.
+
+    In a block `[.., S·L]` state s of the block's kernel l is number s L + l. The last of the B blocks is
+    filled up with zeros.
+    """
+
+    states: tuple[int, ...]  # as many numbers as states: a length that the compiler knows
+    transition: Array  # [A, S, S', N]
+    likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a lost reading
+    belief: Array  # [S, N]: h_t(s; θ_n); zero everywhere once a reading was impossible under θ_n
+    log_weight: Array  # [N]: log f_t up to a constant and up to `product`
+    product: Array  # [N]: of the chances of the readings since the last logarithm
+    scale: Array  # [N]: exp(log_weight)
+    expected: Array  # [A, S]: ñ_t
+    moves: Array  # [A, B, S·S'·L]: `transition` in blocks
+    held: Array  # [B, S·L]: `belief` in blocks
+    counts: Array  # [2, B, A·S, X·L]: φ_t(a, s; x) by the present state x, and room for φ_{t+1}
+    turn: Index  # [1]: which of the two is φ_t
+    predicted: Array  # [B, S·L]: scratch, as are all below
+    steps: Array  # [B, S·S'·L]: θ(s′ | s, a) η(o | s′) / P
+    shares: Array  # [A·S, L]: zeros
+    chance: Array  # [B·L]: P of the newest reading, then 1 / P
+    weight: Array  # [B·L]: f_t
+
+
+def likelihoods(setting: Setting) -> Array:
+    """[A, O + 1, S′]: the sensor by reading, with the lost reading last."""
+    n_actions, n_states, n_observations = setting.observation.shape
+    table = np.ones((n_actions, n_observations + 1, n_states))
+    table[:, :-1] = setting.observation.transpose(0, 2, 1)
+    return table
+
+
+def filters(setting: Setting, kernels: Array, weights: Array) -> Filters:
+    """Filters for `kernels[N, A, S, S]`, before the start."""
+    n_kernels, n_actions, n_states = kernels.shape[:3]
+    n_blocks, length = -(-n_kernels // LANES), n_states * LANES
+    with np.errstate(divide="ignore"):
+        log_weight = np.log(weights)
+    own = Filters(
+        states=(0,) * n_states,
+        transition=np.zeros((n_actions, n_states, n_states, n_kernels)),
+        likelihood=likelihoods(setting),
+        belief=np.zeros((n_states, n_kernels)),
+        log_weight=log_weight,
+        product=(weights > 0.0).astype(np.float64),
+        scale=weights.copy(),
+        expected=np.zeros((n_actions, n_states)),
+        moves=_room(n_actions, n_blocks, n_states * length),
+        held=_room(n_blocks, length),
+        counts=_room(2, n_blocks, n_actions * n_states, length),
+        turn=np.zeros(1, dtype=np.int64),
+        predicted=_room(n_blocks, length),
+        steps=_room(n_blocks, n_states * length),
+        shares=_room(n_actions * n_states, LANES),
+        chance=_room(n_blocks * LANES),
+        weight=_room(n_blocks * LANES),
+    )
+    put_kernels(own, kernels.transpose(1, 2, 3, 0))
+    return own
+
+
+def _room(*shape: int) -> Array:
+    """Zeros that begin with a cache line: a load that straddles two of them takes twice as long."""
+    size = int(np.prod(shape))
+    room = np.zeros(size + 8)
+    begin = -room.ctypes.data // 8 % 8
+    return room[begin : begin + size].reshape(shape)
+
+
+def _in_blocks(values: Array) -> Array:
+    """`[.., N]` as `[B, .., L]`."""
+    *outer, n_kernels = values.shape
+    n_blocks = -(-n_kernels // LANES)
+    wide = np.zeros((*outer, n_blocks * LANES))
+    wide[..., :n_kernels] = values
+    return np.moveaxis(wide.reshape(*outer, n_blocks, LANES), -2, 0)
+
+
+def put_kernels(filters: Filters, transition: Array) -> None:
+    """Other kernels `[A, S, S′, N]` in the places of these."""
+    filters.transition[...] = transition
+    filters.moves[...] = _in_blocks(transition).swapaxes(0, 1).reshape(filters.moves.shape)
+
+
+def put_beliefs(filters: Filters, belief: Array) -> None:
+    """h_t `[S, N]`."""
+    filters.belief[...] = belief
+    filters.held[...] = _in_blocks(belief).reshape(filters.held.shape)
+
+
+def put_counts(filters: Filters, counts: Array) -> None:
+    """φ_t `[X, A, S, N]`, by the present state first."""
+    present = filters.counts[filters.turn[0]]
+    present[...] = _in_blocks(counts.transpose(1, 2, 0, 3)).reshape(present.shape)
+
+
+def counts(filters: Filters) -> Array:
+    """φ_t(a, s; x), `[X, A, S, N]`."""
+    n_actions, n_states, _, n_kernels = filters.transition.shape
+    blocks = filters.counts[filters.turn[0]].reshape(-1, n_actions, n_states, n_states, LANES)
+    wide = blocks.transpose(3, 1, 2, 0, 4).reshape(n_states, n_actions, n_states, -1)
+    return np.asarray(wide[..., :n_kernels].copy())
+
+
+def saved(filters: Filters) -> dict[str, Array]:
+    """What changes with time."""
+    names = ("belief", "log_weight", "product", "scale", "expected")
+    return {"counts": counts(filters), **{name: getattr(filters, name).copy() for name in names}}
+
+
+def resume(filters: Filters, given: dict[str, Array]) -> None:
+    """Go on from what was `saved`."""
+    put_counts(filters, given["counts"])
+    put_beliefs(filters, given["belief"])
+    for name in ("log_weight", "product", "scale", "expected"):
+        getattr(filters, name)[...] = given[name]
+
+
+def first_likelihood(setting: Setting, reading: int | None) -> Array:
+    """[S]: η(o_1 | s), or ones where nothing is read before the first action."""
+    if reading is None or setting.first_observation is None:
+        return np.ones(setting.n_states)
+    return np.ascontiguousarray(setting.first_observation[:, reading])
+
+
+@inlined
+def into(states: States, step: Array, before: Array, t: int, n: int) -> float:
+    """Σ_s before(s) step(s, t) in lane n of a block."""
+    mass: float = before[n] * step[t * LANES + n]
+    for s in range(1, len(states)):
+        mass += before[s * LANES + n] * step[(s * len(states) + t) * LANES + n]
+    return mass
+
+
+@bare(error_model="numpy", inner=True, linked=True)
+def predict(
+    states: States, moves: Array, held: Array, likelihood: Array, predicted: Array, chance: Array
+) -> None:
+    """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
+    for b in range(len(held)):
+        move, now, then = moves[b], held[b], predicted[b]
+        for n in range(LANES):
+            total = 0.0
+            for t in range(len(states)):
+                joint = into(states, move, now, t, n) * likelihood[t]
+                then[t * LANES + n] = joint
+                total += joint
+            chance[b * LANES + n] = total
+
+
+@bare(error_model="numpy", inner=True, linked=True)
+def condition(states: States, moves: Array, likelihood: Array, inverse: Array, steps: Array) -> None:
+    """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
+    n_states = len(states)
+    for b in range(len(steps)):
+        move, step = moves[b], steps[b]
+        for n in range(LANES):
+            for t in range(n_states):
+                factor = likelihood[t] * inverse[b * LANES + n]
+                for s in range(n_states):
+                    k = (s * n_states + t) * LANES + n
+                    step[k] = move[k] * factor
+
+
+@bare(error_model="numpy", inner=True, linked=True)
+def count(states: States, steps: Array, old: Array, new: Array, weight: Array, shares: Array) -> None:
+    """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
+
+    Which sums are written out in one loop over lanes decides the speed. With many states they are too long
+    for the compiler, and next states take turns.
+    """
+    n_states, lanes = len(states), shares.shape[1]
+    for b in range(len(old)):
+        step = steps[b]
+        for pair in range(len(shares)):
+            before, after, share = old[b, pair], new[b, pair], shares[pair]
+            for n in range(LANES):
+                total = before[n]
+                for x in range(1, n_states):
+                    total += before[x * LANES + n]
+                share[n] += weight[b * LANES + n] * total
+                if n_states <= _FEW:
+                    for t in range(n_states):
+                        after[t * LANES + n] = into(states, step, before, t, n)
+            if n_states > _FEW:
+                for t in range(n_states):
+                    for n in range(lanes):
+                        after[t * LANES + n] = into(states, step, before, t, n)
+
+
+@bare(error_model="numpy", inner=True, linked=True)
+def invert(chance: Array) -> None:
+    """P becomes 1 / P, and 0 where the reading is impossible under the kernel."""
+    for n in range(len(chance)):
+        chance[n] = 1.0 / chance[n] if chance[n] > 0.0 else 0.0
+
+
+@bare(inner=True, linked=True)
+def normalise(predicted: Array, inverse: Array, held: Array, belief: Array) -> None:
+    """h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
+    n_states, n_kernels = belief.shape
+    for b in range(len(held)):
+        lanes = min(LANES, n_kernels - b * LANES)
+        for s in range(n_states):
+            for n in range(lanes):
+                h = predicted[b, s * LANES + n] * inverse[b * LANES + n]
+                held[b, s * LANES + n] = h
+                belief[s, b * LANES + n] = h
+
+
+@bare(inner=True, linked=True)
+def visit(counts: Array, held: Array, first: int) -> None:
+    """The present step in φ: φ_t(a_t, s; s) + h_t(s), where the pair (a_t, 0) has number `first`."""
+    for b in range(len(held)):
+        for s in range(held.shape[1] // LANES):
+            for n in range(s * LANES, (s + 1) * LANES):
+                counts[b, first + s, n] += held[b, n]
+
+
+@bare(inner=True, linked=True)
+def expect(shares: Array, expected: Array) -> None:
+    """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again.
+
+    Halves are added to halves: an order that is quick, and the same wherever the arrays lie in memory, which
+    the compiler's own choice of one is not.
+    """
+    n_actions, n_states = expected.shape
+    for a in range(n_actions):
+        for s in range(n_states):
+            share, half = shares[a * n_states + s], LANES // 2
+            while half > 0:
+                for n in range(half):
+                    share[n] += share[half + n]
+                half //= 2
+            expected[a, s] = share[0]
+            for n in range(LANES):
+                share[n] = 0.0
+
+
+@bare(linked=True, inner=True)
+def logarithm(number: float) -> float:
+    """Of a number that is not negative: minus infinity for 0."""
+    return math.log(number) if number > 0.0 else -np.inf
+
+
+@bare(inner=True)
+def fold(log_weight: Array, product: Array, scale: Array) -> None:
+    """Move the running products into the log weights, of which the largest becomes 0."""
+    largest = -np.inf
+    for n in range(len(product)):
+        if product[n] > 0.0:
+            log_weight[n] += math.log(product[n])
+            product[n] = 1.0
+            largest = max(largest, log_weight[n])
+        else:
+            log_weight[n] = -np.inf
+    for n in range(len(product)):
+        log_weight[n] -= largest
+        scale[n] = math.exp(log_weight[n])
+
+
+@bare(inner=True, linked=True)
+def possible(product: Array, chance: Array) -> bool:
+    """Whether some kernel that still has weight gives the reading a chance."""
+    found = False
+    for n in range(len(product)):
+        found |= product[n] > 0.0 and chance[n] > 0.0
+    return found
+
+
+@bare(inner=True, linked=True)
+def reweigh(log_weight: Array, product: Array, scale: Array, chance: Array) -> None:
+    """f_{t+1}(θ) ∝ P f_t(θ); a kernel that gave the reading no chance never comes back."""
+    small, ruled_out = False, False
+    for n in range(len(product)):
+        small |= product[n] * chance[n] < _SMALL and product[n] > 0.0 and chance[n] > 0.0
+        ruled_out |= product[n] > 0.0 and chance[n] == 0.0
+    if small:
+        fold(log_weight, product, scale)
+    for n in range(len(product)):
+        product[n] *= chance[n]
+    if ruled_out:  # what is left may be next to nothing beside it
+        fold(log_weight, product, scale)
+
+
+@bare(error_model="numpy", inner=True, linked=True)
+def linear_weights(product: Array, scale: Array, weight: Array) -> float:
+    """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f².
+
+    Four sums side by side, for the reason that `expect` has.
+    """
+    n_kernels = len(product)
+    a = b = c = d = 0.0
+    for n in range(n_kernels):
+        weight[n] = product[n] * scale[n]
+    for n in range(0, n_kernels - 3, 4):
+        a, b, c, d = a + weight[n], b + weight[n + 1], c + weight[n + 2], d + weight[n + 3]
+    for n in range(n_kernels - n_kernels % 4, n_kernels):
+        a += weight[n]
+    inverse = 1.0 / ((a + b) + (c + d))
+    a = b = c = d = 0.0
+    for n in range(n_kernels):
+        weight[n] *= inverse
+    for n in range(0, n_kernels - 3, 4):
+        a, b = a + weight[n] * weight[n], b + weight[n + 1] * weight[n + 1]
+        c, d = c + weight[n + 2] * weight[n + 2], d + weight[n + 3] * weight[n + 3]
+    for n in range(n_kernels - n_kernels % 4, n_kernels):
+        a += weight[n] * weight[n]
+    return 1.0 / ((a + b) + (c + d))
+
+
+@bare()
+def begin(filters: Filters, initial: Array, likelihood: Array) -> bool:
+    """h_1 and f_1 from h and the first reading; False, and nothing changed, where it is impossible.
+
+    `initial[S, N]` is h(s; θ_n), `likelihood[S]` is η(o_1 | s).
+    """
+    predicted, chance = filters.predicted, filters.chance
+    for n in range(initial.shape[1]):
+        chance[n] = 0.0
+        for s in range(len(initial)):
+            joint = initial[s, n] * likelihood[s]
+            predicted[n // LANES, s * LANES + n % LANES] = joint
+            chance[n] += joint
+    if not possible(filters.product, chance):
+        return False
+    reweigh(filters.log_weight, filters.product, filters.scale, chance)
+    invert(chance)
+    normalise(predicted, chance, filters.held, filters.belief)
+    return True
+
+
+@bare()
+def update(filters: Filters, action: int, reading: int) -> bool:
+    """f, h, φ and ñ at t + 1 from a_t and o_{t+1}; False, and nothing changed, where it is impossible."""
+    states = filters.states
+    moves, likelihood = filters.moves[action], filters.likelihood[action, reading]
+    chance, turn = filters.chance, filters.turn[0]
+    predict(states, moves, filters.held, likelihood, filters.predicted, chance)
+    if not possible(filters.product, chance):
+        return False
+    old, new = filters.counts[turn], filters.counts[1 - turn]
+    linear_weights(filters.product, filters.scale, filters.weight)
+    reweigh(filters.log_weight, filters.product, filters.scale, chance)
+    visit(old, filters.held, action * len(states))
+    invert(chance)
+    condition(states, moves, likelihood, chance, filters.steps)
+    count(states, filters.steps, old, new, filters.weight, filters.shares)
+    expect(filters.shares, filters.expected)
+    normalise(filters.predicted, chance, filters.held, filters.belief)
+    filters.turn[0] = 1 - turn
+    return True
+
+
+@bare()
+def update_many(filters: Filters, actions: Index, readings: Index) -> int:
+    """`update` for each step in turn; how many were taken, fewer than all before an impossible reading."""
+    for i in range(len(actions)):
+        if not update(filters, actions[i], readings[i]):
+            return i
+    return len(actions)
+
+
+def weights(filters: Filters) -> Array:
+    """[N]: f_t(θ_n), normalised."""
+    with np.errstate(divide="ignore"):
+        logs = filters.log_weight + np.log(filters.product)
+    linear = np.exp(logs - logs.max())
+    return np.asarray(linear / linear.sum())
+
+
+@bare(linked=True)
+def drawn(probabilities: Array, uniform: float) -> int:
+    """The outcome that a number between 0 and 1 picks."""
+    passed = 0.0
+    last = 0
+    for k in range(len(probabilities)):
+        if probabilities[k] > 0.0:
+            passed += probabilities[k]
+            last = k
+            if uniform < passed:
+                return k
+    return last

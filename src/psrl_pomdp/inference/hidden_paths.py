@@ -1,0 +1,340 @@
+"""Hidden paths: forward filtering, backward sampling and smoothing, for all kernels of an ensemble at once.
+
+
+For a kernel θ and the steps (a_1, o_2), ..., (a_n, o_{n+1}), with K_i(s, s′) = θ(s′ | s, a_i) η(o_{i+1} |
+s′),
+
+    α_1 = h(s) η(o_1 | s),   α_{i+1} = α_i K_i      (forward: Σ_s α_{n+1}(s) is the likelihood),
+    β_{n+1} = 1,             β_i = K_i β_{i+1}      (backward: the chance of what follows),
+
+a path is drawn from its end, P(s_i = s | s_{i+1}, readings) ∝ α_i(s) θ(s_{i+1} | s, a_i), and the expected
+number of transitions is ξ(a, s, s′) = Σ_{i: a_i = a} α_i(s) K_i(s, s′) β_{i+1}(s′) / Σ_x α_i(x) β_i(x).
+
+α and β are rescaled only when they become small. Only every 256th α is kept; a segment is recomputed when the
+way back reaches it, so that memory is 1/256 of the history's and the working set stays in the cache.
+
+A step is one code, a (O + 1) + o, with o = O for a lost reading; `action_of[code]` is its action. Arrays
+are flat with the N kernels innermost: a vector `[S·N]` has state s of kernel n at s N + n, a table `[..,
+S·S·N]` has (s, s′) of kernel n at (s S + s′) N + n. The tuple `states` has as many entries as there are
+states: its length is known to the compiler, which then unrolls sums over states inside loops over kernels,
+four of them to an instruction. That is worth a factor of two to four.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._numba.jit import bare, inlined, kept
+from .._utils.arrays import Array, Codes, States
+from .filter_bank import logarithm
+
+SEGMENT = 256
+_SMALL = 1e-60
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_u32 = np.uint32  # unsigned indices: no test for negative ones
+
+
+@bare()
+def tabulate(transition: Array, likelihood: Array, joint: Array) -> None:
+    """`joint[code, S·S·N]` = θ(s′ | s, a) η(o | s′) from `transition[A, S·S·N]`."""
+    n_actions, n_readings, n_states = likelihood.shape
+    n_kernels = transition.shape[1] // (n_states * n_states)
+    for a in range(n_actions):
+        for o in range(n_readings):
+            for pair in range(n_states * n_states):
+                for k in range(pair * n_kernels, (pair + 1) * n_kernels):
+                    joint[a * n_readings + o, k] = transition[a, k] * likelihood[a, o, pair % n_states]
+
+
+@bare(error_model="numpy")
+def forward(
+    states: States, joint: Array, codes: Codes, begin: int, end: int, alpha: Array, log_scale: Array
+) -> None:
+    """`alpha[i]` at begin + i up to `end`, from `alpha[0]`; `log_scale[N]` takes what was divided."""
+    n_states, n_kernels = len(states), len(log_scale)
+    for i in range(end - begin):
+        step, before, after = joint[codes[begin + i]], alpha[i], alpha[i + 1]
+        for t in range(n_states):
+            for n in range(n_kernels):
+                mass = 0.0
+                for s in range(n_states):
+                    mass += before[s * n_kernels + n] * step[(s * n_states + t) * n_kernels + n]
+                after[t * n_kernels + n] = mass
+        if any_small(states, after, n_kernels):
+            rescale(after, log_scale)
+
+
+@bare(inner=True, linked=True)
+def any_small(states: States, vector: Array, n_kernels: int) -> bool:
+    """Whether some kernel's part of `vector[S·N]` sums to so little that it is time to rescale."""
+    small = 0
+    for n in range(n_kernels):
+        total = 0.0
+        for s in range(len(states)):
+            total += vector[s * n_kernels + n]
+        small += int(total < _SMALL)
+    return small > 0
+
+
+@bare(error_model="numpy", inner=True)
+def rescale(vector: Array, log_scale: Array) -> None:
+    """`vector[S·N]` divided by its sums, whose logarithms are added to `log_scale[N]`; zeros stay zeros."""
+    n_kernels = len(log_scale)
+    for n in range(n_kernels):
+        total = 0.0
+        for k in range(n, len(vector), n_kernels):
+            total += vector[k]
+        log_scale[n] += logarithm(total)
+        inverse = 1.0 / total if total > 0.0 else 0.0
+        for k in range(n, len(vector), n_kernels):
+            vector[k] *= inverse
+
+
+@bare(inner=True)
+def copy(source: Array, target: Array) -> None:
+    """`target` = `source`, in a loop: it compiles in a tenth of the time of an assignment."""
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@bare(inner=True)
+def filter_all(
+    states: States,
+    joint: Array,
+    codes: Codes,
+    n: int,
+    start: Array,
+    alpha: Array,
+    checkpoints: Array,
+    log_scale: Array,
+) -> int:
+    """Forward over the n steps; the last segment stays in `alpha`, the others' first α in `checkpoints`.
+
+    `start[S]` is h(s) η(o_1 | s). Returns the number of segments before the last.
+    """
+    n_kernels = len(log_scale)
+    for k in range(n_kernels):
+        log_scale[k] = 0.0
+        for s in range(len(states)):
+            alpha[0, s * n_kernels + k] = start[s]
+    last = max(0, (n - 1) // SEGMENT)
+    for k in range(last + 1):
+        if k < last:
+            copy(alpha[0], checkpoints[k])
+        forward(states, joint, codes, k * SEGMENT, min(n, (k + 1) * SEGMENT), alpha, log_scale)
+        if k < last:
+            copy(alpha[SEGMENT], alpha[0])
+    return last
+
+
+@bare(inner=True)
+def segment_again(
+    states: States, joint: Array, codes: Codes, k: int, alpha: Array, checkpoints: Array, scratch: Array
+) -> None:
+    """α over segment k, recomputed from its checkpoint; `scratch[N]`."""
+    copy(checkpoints[k], alpha[0])
+    forward(states, joint, codes, k * SEGMENT, (k + 1) * SEGMENT, alpha, scratch)
+
+
+@bare(inner=True)
+def log_likelihood(alpha_end: Array, log_scale: Array) -> None:
+    """log P(o_1..o_{n+1} | a_1..a_n, θ) in `log_scale[N]`, from α at the end and what was divided before."""
+    for n in range(len(log_scale)):
+        total = 0.0
+        for k in range(n, len(alpha_end), len(log_scale)):
+            total += alpha_end[k]
+        log_scale[n] += logarithm(total)
+
+
+@bare(inner=True, linked=True)
+def uniform(counter: np.uint64) -> float:
+    """A number in [0, 1 − 2⁻⁵²] for a counter: the output function of splitmix64."""
+    z = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.float64(np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(12))) * 2.220446049250313e-16
+
+
+@bare(inner=True)
+def draw_end(alpha_end: Array, state: npt.NDArray[np.uint32], counter: np.uint64) -> np.uint64:
+    """s_{n+1} ~ α_{n+1} for each kernel."""
+    n_kernels = len(state)
+    for n in range(n_kernels):
+        counter += _GOLDEN
+        total = 0.0
+        for k in range(n, len(alpha_end), n_kernels):
+            total += alpha_end[k]
+        x, below = uniform(counter) * total, 0.0
+        chosen = _u32(0)
+        for k in range(n, len(alpha_end) - n_kernels, n_kernels):
+            below += alpha_end[k]
+            chosen += _u32(x >= below)
+        state[n] = chosen
+    return counter
+
+
+@inlined
+def _draw_step(
+    n_states: int,
+    n_kernels: int,
+    step: Array,
+    before: Array,
+    counted: npt.NDArray[np.int32],
+    state: npt.NDArray[np.uint32],
+    counter: np.uint64,
+) -> np.uint64:
+    """s_i given s_{i+1} for each kernel: P(s_i = s) ∝ α_i(s) θ(s_{i+1} | s, a_i)."""
+    for n in range(n_kernels):
+        counter += _GOLDEN
+        into = _u32(state[n] * _u32(n_kernels) + _u32(n))
+        total = 0.0
+        for s in range(n_states):
+            total += before[s * n_kernels + n] * step[_u32(s * n_states * n_kernels) + into]
+        x, below = uniform(counter) * total, 0.0
+        chosen = _u32(0)
+        for s in range(n_states - 1):
+            below += before[s * n_kernels + n] * step[_u32(s * n_states * n_kernels) + into]
+            chosen += _u32(x >= below)
+        counted[_u32(chosen * _u32(n_states * n_kernels) + into)] += 1
+        state[n] = chosen
+    return counter
+
+
+@bare(error_model="numpy")
+def draw_back(
+    states: States,
+    transition: Array,
+    codes: Codes,
+    action_of: Codes,
+    begin: int,
+    end: int,
+    alpha: Array,
+    state: npt.NDArray[np.uint32],
+    transitions: npt.NDArray[np.int32],
+    counter: np.uint64,
+) -> np.uint64:
+    """s_i given s_{i+1} from `end` down to `begin`, counted in `transitions[A, S·S·N]`.
+
+    The usual number of kernels is written out, because addresses known to the compiler halve the time.
+    """
+    n_states, n_kernels = len(states), len(state)
+    for i in range(end - begin - 1, -1, -1):
+        a = action_of[codes[begin + i]]
+        if n_kernels == 32:
+            counter = _draw_step(n_states, 32, transition[a], alpha[i], transitions[a], state, counter)
+        else:
+            counter = _draw_step(n_states, n_kernels, transition[a], alpha[i], transitions[a], state, counter)
+    return counter
+
+
+@kept()
+def sample_paths(
+    states: States,
+    transition: Array,
+    likelihood: Array,
+    codes: Codes,
+    action_of: Codes,
+    n: int,
+    start: Array,
+    joint: Array,
+    alpha: Array,
+    checkpoints: Array,
+    counter: np.uint64,
+    transitions: npt.NDArray[np.int32],
+) -> None:
+    """`transitions[A, S·S·N]`, counted along one hidden path for each kernel, drawn given all readings."""
+    n_kernels = alpha.shape[1] // len(states)
+    log_scale, state = np.zeros(n_kernels), np.zeros(n_kernels, np.uint32)
+    tabulate(transition, likelihood, joint)
+    last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)
+    counter = draw_end(alpha[n - last * SEGMENT], state, counter)
+    for k in range(last, -1, -1):
+        if k < last:
+            segment_again(states, joint, codes, k, alpha, checkpoints, log_scale)
+        begin, end = k * SEGMENT, min(n, (k + 1) * SEGMENT)
+        counter = draw_back(
+            states, transition, codes, action_of, begin, end, alpha, state, transitions, counter
+        )
+
+
+@bare(error_model="numpy")
+def smooth_back(
+    states: States,
+    joint: Array,
+    codes: Codes,
+    begin: int,
+    end: int,
+    alpha: Array,
+    beta: Array,
+    shares: Array,
+    onward: Array,
+    inverse: Array,
+    share: Array,
+) -> None:
+    """β from `end` down to `begin`, and α_i(s) β_{i+1}(s′) / Σ α_i β_i added up by code.
+
+    `shares[code, S·S·N]` times `joint` is ξ by code; `beta[S·N]` moves along; `onward[S·N]`, `inverse[N]`,
+    `share[N]` are scratch.
+    """
+    n_states, n_kernels = len(states), len(inverse)
+    for i in range(end - begin - 1, -1, -1):
+        code = codes[begin + i]
+        step, before, counted = joint[code], alpha[i], shares[code]
+        for s in range(n_states):
+            for n in range(n_kernels):
+                chance = 0.0
+                for t in range(n_states):
+                    chance += step[(s * n_states + t) * n_kernels + n] * beta[t * n_kernels + n]
+                onward[s * n_kernels + n] = chance
+        for n in range(n_kernels):
+            evidence = 0.0
+            for s in range(n_states):
+                evidence += before[s * n_kernels + n] * onward[s * n_kernels + n]
+            inverse[n] = 1.0 / evidence if evidence > 0.0 else 0.0
+        for s in range(n_states):
+            for n in range(n_kernels):
+                share[n] = before[s * n_kernels + n] * inverse[n]
+            for t in range(n_states):
+                row = counted[(s * n_states + t) * n_kernels : (s * n_states + t + 1) * n_kernels]
+                for n in range(n_kernels):
+                    row[n] += share[n] * beta[t * n_kernels + n]
+        for k in range(n_states * n_kernels):
+            beta[k] = onward[k]
+        if any_small(states, beta, n_kernels):
+            rescale(beta, inverse)
+
+
+@bare(inner=True)
+def add_up(joint: Array, action_of: Codes, shares: Array, expected: Array) -> None:
+    """ξ(a, s, s′), added to `expected[A, S·S·N]`, from the shares by code, which become zero again."""
+    for code in range(len(joint)):
+        for k in range(joint.shape[1]):
+            expected[action_of[code], k] += shares[code, k] * joint[code, k]
+            shares[code, k] = 0.0
+
+
+@kept()
+def expected_transitions(
+    states: States,
+    codes: Codes,
+    action_of: Codes,
+    n: int,
+    start: Array,
+    joint: Array,
+    alpha: Array,
+    checkpoints: Array,
+    shares: Array,
+    log_scale: Array,
+    expected: Array,
+) -> None:
+    """ξ, added to `expected[A, S·S·N]`, of kernels in `joint`; their log-likelihoods in `log_scale[N]`."""
+    size, n_kernels = alpha.shape[1], len(log_scale)
+    beta, onward, inverse, share = np.ones(size), np.zeros(size), np.zeros(n_kernels), np.zeros(n_kernels)
+    last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)
+    log_likelihood(alpha[n - last * SEGMENT], log_scale)
+    for k in range(last, -1, -1):
+        if k < last:
+            segment_again(states, joint, codes, k, alpha, checkpoints, inverse)
+        begin, end = k * SEGMENT, min(n, (k + 1) * SEGMENT)
+        smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, inverse, share)
+    add_up(joint, action_of, shares, expected)

@@ -1,0 +1,60 @@
+"""The rows of a kernel that are in question: each once, however many pairs (a, s) share it.
+
+A row is left out where it is known or has only one possible next state. An ensemble is kept as logarithms
+of its free rows, `[R, S′, N]`, so that tiny probabilities keep their digits; filters get kernels `[A, S,
+S′, N]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._utils.arrays import Array
+from .dirichlet_prior import DirichletPrior
+
+FLOOR = 1e-100  # possible transitions are never quite impossible for the filters
+
+
+class Rows(NamedTuple):
+    """The R free rows of a prior, and the kernel's other rows."""
+
+    concentration: Array  # [R, S']
+    where: npt.NDArray[np.int64]  # [A, S]: the free row of a pair, or -1
+    fixed: Array  # [A, S, S']: rows that are not free; the prior mean elsewhere
+    support: npt.NDArray[np.bool_]  # [A, S, S']: what is possible at all
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are unknown."""
+        return int((self.concentration > 0).sum() - len(self.concentration))
+
+
+def free_rows(prior: DirichletPrior) -> Rows:
+    """Which rows of the prior are in question, and where each of them stands."""
+    n_states = prior.setting.n_states
+    free = ~prior.known & ((prior.concentration > 0).sum(axis=-1) > 1)
+    labels, first = np.unique(prior.row[free], return_index=True)
+    where = np.full(free.shape, -1, dtype=np.int64)
+    where[free] = np.searchsorted(labels, prior.row[free])
+    concentration = prior.concentration[free][first].reshape(-1, n_states)
+    return Rows(np.ascontiguousarray(concentration), where, prior.mean, prior.concentration > 0)
+
+
+def expand(rows: Rows, log_rows: Array) -> Array:
+    """Kernels `[A, S, S′, N]` from the logarithms `[R, S′, N]` of their free rows."""
+    kernels = np.repeat(rows.fixed[..., None], log_rows.shape[-1], axis=-1)
+    free = rows.where >= 0
+    theta = np.where(rows.concentration[..., None] > 0, np.maximum(np.exp(log_rows), FLOOR), 0.0)
+    kernels[free] = theta[rows.where[free]]
+    return kernels
+
+
+def gather(rows: Rows, transitions: npt.NDArray[Any]) -> Array:
+    """`[R, S′, N]` from counts `[A, S, S′, N]`: pairs that share a row add up."""
+    free = rows.where >= 0
+    counts = np.zeros((len(rows.concentration), *transitions.shape[2:]))
+    np.add.at(counts, rows.where[free], transitions[free])
+    return counts

@@ -1,0 +1,93 @@
+"""Recurrent deep reinforcement learning, as one would try it first: PPO with an LSTM, trained as it plays.
+
+It is told nothing, neither sensor nor costs: it sees each reading with the action before it, and the reward
+of each step. Like every learner here it has one life, so that what training costs is part of its regret.
+
+Guarantee: none, neither for finding the best policy nor for regret.
+
+Source: RecurrentPPO of sb3-contrib with its own defaults (J. Schulman and others 2017, Proximal policy
+optimization algorithms, arXiv 1707.06347). That the action belongs to what a recurrent learner sees, and that
+such learners are then hard to beat by special ones, is from T. Ni, B. Eysenbach and R. Salakhutdinov 2022,
+Recurrent model-free RL can be a strong baseline for many POMDPs (ICML).
+
+Needs `pip install "psrl-pomdp[deep]"`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from ..models.model import POMDP
+from ..simulation.runs import simulate
+from ..simulation.trace import Trace
+from .gymnasium import POMDPEnv
+
+Seen = npt.NDArray[np.float32]  # [O + A + 1]: a one for the reading, and one for the action before it
+
+
+def recurrent_run(model: POMDP, horizon: int, seed: int = 0, **options: Any) -> Trace:
+    """Train in the world `model` for `horizon` steps; what happened, as `simulate` would have told it.
+
+    `options` go to `sb3_contrib.RecurrentPPO`. Its actions are recorded, and played once more by `simulate`
+    in the same world with the same chance, so that every estimate of regret applies to the trace. The global
+    random streams of torch and numpy are seeded on the way, as that library does it.
+    """
+    try:
+        from sb3_contrib import RecurrentPPO
+    except ImportError:
+        raise ImportError('recurrent_run needs sb3-contrib: pip install "psrl-pomdp[deep]"') from None
+    life = OneLife(model, seed)
+    own_seed = int(np.random.SeedSequence(seed, spawn_key=(0,)).generate_state(1)[0])
+    learner = RecurrentPPO("MlpLstmPolicy", life, seed=own_seed, device="cpu", **options)
+    learner.learn(horizon)  # whole rollouts: some steps too many
+    trace = simulate(model, _Recorded(life.actions), horizon, seed)
+    assert trace.readings.tolist() == life.readings[:horizon]  # the same actions in the same world
+    return trace
+
+
+class OneLife(gymnasium.Env[Seen, np.int64]):
+    """The world of `simulate(..., seed=seed)` from end to end, with a record of what was done and read."""
+
+    def __init__(self, model: POMDP, seed: int) -> None:
+        self.world, self.seed = POMDPEnv(model), seed
+        self.actions: list[int] = []
+        self.readings: list[int] = []
+        self.action_space = self.world.action_space
+        self.n_readings = model.n_observations + (model.setting.first_observation is None)
+        self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (self.n_readings + model.n_actions + 1,))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Seen, dict[str, Any]]:
+        """The beginning: always the same. That no action came before has a place of its own, the last."""
+        self.actions, self.readings = [], []
+        first, info = self.world.reset(seed=self.seed)
+        return self._seen(first, self.world.model.n_actions), info
+
+    def step(self, action: np.int64) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        """The reward is 1 − C(s_t, a_t), in [0, 1], which suits networks whatever the user's numbers are."""
+        state = self.world.state
+        reading, _, terminated, truncated, info = self.world.step(action)
+        reward = 1.0 - float(self.world.model.setting.cost[action, state])
+        self.actions.append(int(action))
+        self.readings.append(int(reading))
+        return self._seen(reading, action), reward, terminated, truncated, info
+
+    def _seen(self, reading: np.int64, action: np.int64 | int) -> Seen:
+        seen = np.zeros(self.n_readings + self.world.model.n_actions + 1, np.float32)
+        seen[reading] = seen[self.n_readings + action] = 1.0
+        return seen
+
+
+class _Recorded:
+    """Plays a record."""
+
+    def __init__(self, actions: list[int]) -> None:
+        self.left = iter(actions)
+
+    def act(self, observation: int | None) -> int:
+        return next(self.left)

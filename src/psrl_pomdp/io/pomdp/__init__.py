@@ -1,0 +1,1 @@
+"""The `.pomdp` format of Cassandra: tokens, reader, writer."""

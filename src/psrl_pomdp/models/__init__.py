@@ -1,0 +1,1 @@
+"""Settings and POMDPs, and facts about their structure."""

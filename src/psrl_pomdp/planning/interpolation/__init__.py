@@ -1,0 +1,1 @@
+"""Interpolation between beliefs by linear programs."""

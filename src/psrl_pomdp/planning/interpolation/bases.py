@@ -1,0 +1,203 @@
+"""Bases of the programs of `interpolation`: weights, duals, and the exchange of one point for another.
+
+A basis is m points inside the face of a belief τ, whose states are `rows`: B x = τ has the weights x, and
+y B = h the duals y. `inverse[r, k]` has states outer, as points do: it is the transpose of B⁻¹.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._numba.jit import bare, fma
+from ..._utils.arrays import Array, Bases, Index
+from .lu import factorise, solve, solve_transposed
+
+BAD, INFEASIBLE, GOOD = 0, 1, 2  # what a basis is for a belief
+ALIKE = 1e-13  # weights that differ by less
+_PIVOT = 1e-9
+
+
+@bare(inner=True, linked=True)
+def copy(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], m: int) -> None:
+    for k in range(m):
+        target[k] = source[k]
+
+
+@bare(inner=True, linked=True)
+def _miss(columns: Array, basis: Bases, rows: Index, m: int, tau: Array, x: Array, residual: Array) -> float:
+    """residual = τ − B x; the largest of it."""
+    for r in range(m):
+        residual[r] = tau[rows[r]]
+    for k in range(m):
+        for r in range(m):
+            residual[r] -= columns[basis[k], rows[r]] * x[k]
+    worst = 0.0
+    for r in range(m):
+        worst = max(worst, abs(residual[r]))
+    return worst
+
+
+@bare(inner=True)
+def weighed(
+    columns: Array,
+    basis: Bases,
+    rows: Index,
+    m: int,
+    tau: Array,
+    table: Array,
+    order: Index,
+    x: Array,
+    residual: Array,
+    step: Array,
+) -> int:
+    """x = B⁻¹ τ with a step of refinement: `GOOD`, or `BAD` where singular or inexact, or `INFEASIBLE`."""
+    if not factorise(columns, basis, rows, m, table, order, residual):
+        return BAD
+    for r in range(m):
+        residual[r] = tau[rows[r]]
+    solve(table, order, m, residual, x)
+    if _miss(columns, basis, rows, m, tau, x, residual) > 1e-10:
+        return BAD
+    solve(table, order, m, residual, step)
+    feasible = GOOD
+    for k in range(m):
+        x[k] += step[k]
+        if x[k] < -1e-11:
+            feasible = INFEASIBLE
+    return feasible
+
+
+@bare(inner=True)
+def from_vertices(
+    rows: Index, m: int, tau: Array, h: Array, basis: Bases, inverse: Array, x: Array, dual: Array
+) -> None:
+    for k in range(m):
+        basis[k] = rows[k]
+        x[k] = tau[rows[k]]
+        dual[k] = h[rows[k]]
+        for r in range(m):
+            inverse[r, k] = 0.0
+        inverse[k, k] = 1.0
+
+
+@bare(inner=True, linked=True)
+def leaving(x: Array, column: Array, m: int) -> tuple[int, float]:
+    """The row to leave, or -1, and the step; of rows that limit it alike, the one with the largest pivot.
+
+    Harris (1973): rows that would fall below zero by no more than rounding count as alike. Many weights of a
+    basis are zero, and the smallest quotient alone would pick pivots that are rounding themselves.
+    """
+    most, largest, leave = 1e300, 0.0, -1
+    for k in range(m):
+        if column[k] > _PIVOT:
+            most = min(most, (max(x[k], 0.0) + ALIKE) / column[k])
+    for k in range(m):
+        if column[k] > max(_PIVOT, largest) and max(x[k], 0.0) <= most * column[k]:
+            largest, leave = column[k], k
+    return leave, max(x[leave], 0.0) / largest if leave >= 0 else 0.0
+
+
+@bare(inner=True, linked=True)
+def by_inverse(inverse: Array, m: int, right: Array, out: Array) -> None:
+    """out = B⁻¹ right."""
+    for k in range(m):
+        out[k] = 0.0
+    for r in range(m):
+        factor = right[r]
+        if factor != 0.0:
+            for k in range(m):
+                out[k] = fma(factor, inverse[r, k], out[k])
+
+
+@bare(inner=True)
+def pivot(
+    columns: Array,
+    h: Array,
+    rows: Index,
+    m: int,
+    enter: int,
+    inverse: Array,
+    x: Array,
+    basis: Bases,
+    dual: Array,
+    column: Array,
+    entering: Array,
+) -> bool:
+    """Bring `enter` into the basis; False where no row limits it."""
+    price = h[enter]
+    for r in range(m):
+        entering[r] = columns[enter, rows[r]]
+        price -= dual[r] * entering[r]
+    by_inverse(inverse, m, entering, column)
+    leave, ratio = leaving(x, column, m)
+    if leave < 0:
+        return False
+    exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column)
+    return True
+
+
+@bare(inner=True, linked=True)
+def exchange(
+    m: int,
+    enter: int,
+    leave: int,
+    ratio: float,
+    price: float,
+    inverse: Array,
+    x: Array,
+    basis: Bases,
+    dual: Array,
+    column: Array,
+) -> None:
+    """`enter` in place of row `leave` of the basis, where column = B⁻¹ g_enter."""
+    scale = 1.0 / column[leave]
+    for r in range(m):
+        factor = inverse[r, leave] * scale
+        if factor != 0.0:
+            dual[r] += price * factor
+            for k in range(m):
+                inverse[r, k] = fma(-factor, column[k], inverse[r, k])
+            inverse[r, leave] = factor
+    for k in range(m):
+        x[k] -= ratio * column[k]
+    x[leave] = ratio
+    basis[leave] = enter
+
+
+@bare(inner=True, linked=True)
+def most_negative(x: Array, m: int) -> int:
+    """The row to leave in the dual simplex, or -1."""
+    leave = -1
+    for k in range(m):
+        if x[k] < (x[leave] if leave >= 0 else -ALIKE):
+            leave = k
+    return leave
+
+
+@bare(inner=True)
+def polish(
+    columns: Array, rows: Index, m: int, tau: Array, inverse: Array, x: Array, basis: Bases, residual: Array
+) -> bool:
+    """Two steps of iterative refinement of x; whether it is exact and feasible enough."""
+    worst = 0.0
+    for _ in range(2):
+        worst = _miss(columns, basis, rows, m, tau, x, residual)
+        if worst < 1e-16:
+            break
+        for r in range(m):
+            for k in range(m):
+                x[k] += inverse[r, k] * residual[r]
+    least = 0.0
+    for k in range(m):
+        least = min(least, x[k])
+    return worst <= 1e-11 and least >= -1e-11
+
+
+@bare(inner=True)
+def duals(
+    h: Array, basis: Bases, m: int, table: Array, order: Index, dual: Array, line: Array, step: Array
+) -> None:
+    for k in range(m):
+        step[k] = h[basis[k]]
+    solve_transposed(table, order, m, step, dual, line)

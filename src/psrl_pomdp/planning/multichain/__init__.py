@@ -1,0 +1,1 @@
+"""Bounds where the optimal average cost depends on the initial belief."""

@@ -1,0 +1,1 @@
+"""Both bounds for large sparse models."""

@@ -1,0 +1,1 @@
+"""Upper bounds on the optimal average cost: finite-state controllers."""

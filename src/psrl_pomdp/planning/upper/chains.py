@@ -1,0 +1,187 @@
+"""The chain over pairs (node, state) of a controller, and compiled sweeps over it.
+
+    (T h)(n, s) = Σ_{s′} θ(s′ | s, a_n) Σ_o η(o | a_n, s′) h(σ(n, o), s′)
+
+The inner sum is the same for every s: S·O products a node, where the entries of T are S²·O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+
+from ..._numba.jit import bare, kept
+from ..._utils.arrays import Array, Index
+from ..dynamics import Dynamics, Factors
+
+
+@dataclass(frozen=True)
+class Chain:
+    """T for a controller's actions [N] and successors [N, O]; its vectors are flat, [N·S]."""
+
+    dynamics: Dynamics
+    actions: Index
+    successors: Index
+
+    @property
+    def work(self) -> float:
+        """Of T h, once."""
+        d = self.dynamics
+        products = d.n_states * d.factors.comes.sum(axis=1) + np.diff(d.factors.indptr[:: d.n_states])
+        return 2.0 * float(products[self.actions].sum())
+
+    @property
+    def nnz(self) -> int:
+        """Entries of the matrix."""
+        return int(np.count_nonzero(self.dynamics.joint, axis=(1, 2, 3))[self.actions].sum())
+
+    def __matmul__(self, h: Array) -> Array:
+        after = np.empty((len(self.actions), self.dynamics.n_states))
+        apply(self.dynamics.factors, self.actions, self.successors, h.reshape(-1, after.shape[1]), after)
+        return after.ravel()
+
+    def matrix(self) -> csr_array:
+        """T entry by entry, readings apart."""
+        n = len(self.actions) * self.dynamics.n_states
+        return csr_array(entries(self.dynamics.joint, self.actions, self.successors), shape=(n, n))
+
+
+@kept()
+def entries(
+    joint: Array, actions: Index, successors: Index
+) -> tuple[Array, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """The entries of T by rows: data, indices, indptr."""
+    n_observations, n_states = joint.shape[1:3]
+    count = 0
+    for node in range(len(actions)):
+        for o in range(n_observations):
+            for s in range(n_states):
+                for t in range(n_states):
+                    if joint[actions[node], o, s, t] > 0.0:
+                        count += 1
+    indptr = np.zeros(len(actions) * n_states + 1, np.int32)
+    indices, data = np.empty(count, np.int32), np.empty(count)
+    k = 0
+    for node in range(len(actions)):
+        for s in range(n_states):
+            for o in range(n_observations):
+                for t in range(n_states):
+                    chance = joint[actions[node], o, s, t]
+                    if chance > 0.0:
+                        indices[k] = successors[node, o] * n_states + t
+                        data[k] = chance
+                        k += 1
+            indptr[node * n_states + s + 1] = k
+    return data, indices, indptr
+
+
+@kept()
+def apply(factors: Factors, actions: Index, successors: Index, h: Array, after: Array) -> None:
+    """T h, for h and what comes of it by node and state."""
+    n_states = h.shape[1]
+    read = np.empty(n_states)
+    for node in range(len(actions)):
+        a = actions[node]
+        for t in range(n_states):
+            read[t] = 0.0
+        for o in range(successors.shape[1]):
+            if factors.comes[a, o]:
+                onward = successors[node, o]
+                for t in range(n_states):
+                    read[t] += factors.sensor[a, o, t] * h[onward, t]
+        for s in range(n_states):
+            row, total = a * n_states + s, 0.0
+            for k in range(factors.indptr[row], factors.indptr[row + 1]):
+                total += factors.moves[k] * read[factors.indices[k]]
+            after[node, s] = total
+
+
+@kept()
+def apply_transposed(factors: Factors, actions: Index, successors: Index, mass: Array, after: Array) -> None:
+    """after + mass T."""
+    n_states = mass.shape[1]
+    moved = np.empty(n_states)
+    for node in range(len(actions)):
+        a = actions[node]
+        if move(factors, a, mass[node], moved) > 1e-18:
+            for o in range(successors.shape[1]):
+                if factors.comes[a, o]:
+                    onward = successors[node, o]
+                    for t in range(n_states):
+                        after[onward, t] += factors.sensor[a, o, t] * moved[t]
+
+
+@bare(inner=True, linked=True)
+def move(factors: Factors, a: int, belief: Array, moved: Array) -> float:
+    """Σ_s b(s) θ(· | s, a) in `moved`; their sum."""
+    n_states, total = len(belief), 0.0
+    for t in range(n_states):
+        moved[t] = 0.0
+    for s in range(n_states):
+        total += belief[s]
+        if belief[s] > 0.0:
+            row = a * n_states + s
+            for k in range(factors.indptr[row], factors.indptr[row + 1]):
+                moved[factors.indices[k]] += belief[s] * factors.moves[k]
+    return total
+
+
+@kept()
+def stationary(
+    factors: Factors,
+    actions: Index,
+    successors: Index,
+    mass: Array,
+    damping: float,
+    tolerance: float,
+    most: int,
+) -> int:
+    """mass[n, s] toward the long-run shares of the pairs; how many sweeps it took."""
+    after = np.empty(mass.shape)
+    for sweep in range(most):
+        after[:] = 0.0
+        apply_transposed(factors, actions, successors, mass, after)
+        distance = 0.0
+        for node in range(len(mass)):
+            for s in range(mass.shape[1]):
+                step = damping * (after[node, s] - mass[node, s])
+                distance += abs(step)
+                mass[node, s] += step
+        if distance < tolerance:
+            return sweep + 1
+    return most
+
+
+@kept()
+def relax(
+    factors: Factors,
+    actions: Index,
+    successors: Index,
+    cost: Array,
+    h: Array,
+    damping: float,
+    tolerance: float,
+    most: int,
+) -> tuple[float, float, int]:
+    """Damped sweeps of h ← c + T h − gain; the least and the largest of c + T h − h, and sweeps done."""
+    n_states = h.shape[1]
+    change = np.empty(h.shape)
+    low, high = -1e300, 1e300
+    for sweep in range(most):
+        low, high = 1e300, -1e300
+        apply(factors, actions, successors, h, change)
+        for node in range(len(actions)):
+            for s in range(n_states):
+                change[node, s] += cost[actions[node], s] - h[node, s]
+                low = min(low, change[node, s])
+                high = max(high, change[node, s])
+        if high - low < tolerance or sweep == most - 1:
+            return low, high, sweep + 1
+        middle = 0.5 * (low + high)
+        for node in range(len(actions)):
+            for s in range(n_states):
+                h[node, s] += damping * (change[node, s] - middle)
+    return low, high, most

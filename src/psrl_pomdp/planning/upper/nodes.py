@@ -1,0 +1,142 @@
+"""Compiled steps on the nodes of a controller: which are alike, which are reached, what flows between
+them, and what their policy meets.
+
+A node n has an action a_n and a successor σ(n, o) for each reading.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._numba.jit import bare, kept
+from ..._utils.arrays import Array, Index, Mask
+from ...inference.filter_bank import drawn
+from ..dynamics import Factors
+from ..lower.grid_steps import next_beliefs
+from .chains import move
+
+
+@kept()
+def distinct(actions: Index, successors: Index) -> tuple[Index, Index]:
+    """The first node of each kind, in the order in which they come, and the kind of every node."""
+    n, n_observations = successors.shape
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1)
+    first, kind = np.empty(n, np.int64), np.empty(n, np.int64)
+    count = 0
+    for node in range(n):
+        code = np.uint64(actions[node] + 1)
+        for o in range(n_observations):
+            code = (code ^ np.uint64(successors[node, o] + 1)) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(29)
+        place = np.int64(code & np.uint64(size - 1))
+        while True:
+            if table[place] < 0:
+                table[place] = count
+                first[count] = node
+                kind[node] = count
+                count += 1
+                break
+            other = first[table[place]]
+            same = actions[other] == actions[node]
+            for o in range(n_observations):
+                same = same and successors[other, o] == successors[node, o]
+            if same:
+                kind[node] = table[place]
+                break
+            place = (place + 1) % size
+    return first[:count].copy(), kind
+
+
+def merged(actions: Index, successors: Index, vectors: Array) -> tuple[Index, Index, Array]:
+    """Nodes with the same action and the same successors are one."""
+    while True:
+        first, kind = distinct(actions, successors)
+        if len(first) == len(actions):
+            return actions, successors, vectors
+        actions, successors, vectors = actions[first], kind[successors[first]], vectors[first]
+
+
+@kept()
+def reached(comes: Mask, actions: Index, successors: Index, start: int) -> tuple[Index, Index]:
+    """The nodes that the start can reach, the start first, and their successors by the new numbers."""
+    n, n_observations = successors.shape
+    number = np.full(n, -1)
+    order = np.empty(n, np.int64)
+    order[0], number[start] = start, 0
+    count, done = 1, 0
+    while done < count:
+        node = order[done]
+        done += 1
+        for o in range(n_observations):
+            onward = successors[node, o]
+            if comes[actions[node], o] and number[onward] < 0:
+                number[onward] = count
+                order[count] = onward
+                count += 1
+    onward = np.empty((count, n_observations), np.int64)
+    for k in range(count):
+        for o in range(n_observations):
+            onward[k, o] = max(number[successors[order[k], o]], 0)
+    return order[:count].copy(), onward
+
+
+@kept()
+def edge_flows(factors: Factors, actions: Index, mass: Array) -> tuple[Array, Array, Index]:
+    """Average beliefs on the edges that are used, for long-run shares mass[n, s]: belief, flow, edge."""
+    n_states, n_observations = mass.shape[1], factors.sensor.shape[1]
+    room = len(actions) * n_observations
+    beliefs, flows, edges = np.empty((room, n_states)), np.empty(room), np.empty((room, 2), np.int64)
+    moved, count = np.empty(n_states), 0
+    for node in range(len(actions)):
+        a = actions[node]
+        if move(factors, a, mass[node], moved) <= 1e-12:
+            continue
+        for o in range(n_observations):
+            flow = 0.0
+            for t in range(n_states):
+                beliefs[count, t] = moved[t] * factors.sensor[a, o, t]
+                flow += beliefs[count, t]
+            if flow > 1e-12:
+                for t in range(n_states):
+                    beliefs[count, t] /= flow
+                flows[count] = flow
+                edges[count, 0], edges[count, 1] = node, o
+                count += 1
+    return beliefs[:count], flows[:count], edges[:count]
+
+
+def _best_by_arrays(vectors: Array, belief: Array) -> np.intp:
+    """`best_vector`, with each product added up in the same order."""
+    total: Array = vectors[:, 0] * belief[0] + 0.0
+    for s in range(1, len(belief)):
+        total += vectors[:, s] * belief[s]
+    return total.argmin()
+
+
+@bare(linked=True, python=_best_by_arrays)
+def best_vector(vectors: Array, belief: Array) -> int:
+    """The n that attains min α_n·b, the first of equals."""
+    best, least = 0, np.inf
+    for n in range(len(vectors)):
+        total = 0.0
+        for s in range(len(belief)):
+            total += vectors[n, s] * belief[s]
+        if total < least:
+            best, least = n, total
+    return best
+
+
+@kept()
+def trajectory(joint: Array, actions: Index, vectors: Array, belief: Array, uniforms: Array) -> Array:
+    """Beliefs that are met by playing the action of the vector that attains min α·b."""
+    n_observations, n_states = joint.shape[1:3]
+    chances, beliefs = np.empty(n_observations), np.empty((n_observations, n_states))
+    met = np.empty((len(uniforms), n_states))
+    for step in range(len(uniforms)):
+        met[step] = belief
+        next_beliefs(joint, belief, actions[best_vector(vectors, belief)], chances, beliefs)
+        belief = beliefs[drawn(chances, uniforms[step])].copy()
+    return met

@@ -1,0 +1,174 @@
+"""Compiling ahead: every function of loops is called once, in a process of its own, and kept on disk.
+
+`psrl_pomdp._numba.background` begins that process. What can be compiled:
+
+    planning            the planner
+    learning            what all runs share
+    others              what learners other than ours call
+    finite-3            the posterior over a finite set of kernels with three states, and the loop that plays
+    dirichlet-3         the same for Dirichlet rows, with the passes over the history
+
+Processes that want the same wait for one another, so that each thing is compiled once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._numba import jit as compiled
+
+
+def main(parent: int, what: Sequence[str]) -> None:
+    """What the process does."""
+    if os.name != "nt":  # there the number of the parent never changes, and may be that of a launcher
+        threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    for one in what:
+        compile_once(one)
+
+
+def _leave_with(parent: int) -> None:
+    """Nobody is left behind by a dead parent."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def compile_once(what: str) -> None:
+    """Compile and keep one of the things above, unless it is on disk or another process is at it."""
+    done = compiled.on_disk(what)
+    with _alone(done.with_name(f"{done.name}.lock")):
+        if not done.exists():
+            rehearse(what)
+            with suppress(OSError):
+                done.touch()
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time, where the system can lock files."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("w")
+    except OSError:
+        yield
+        return
+    with handle:
+        with suppress(OSError, ImportError):
+            if os.name == "nt":
+                import msvcrt
+
+                msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)  # type: ignore[attr-defined]
+            else:
+                import fcntl
+
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def rehearse(what: str) -> None:
+    """Call every function that belongs to it, compiled."""
+    if what == "planning":
+        compiled.PLANNING.compile()
+        _planner()
+        return
+    compiled.LEARNING.compile()
+    kind, _, states = what.partition("-")
+    if kind == "learning":
+        _runs()
+    elif kind == "others":
+        _other_learners()
+    else:
+        _learner(kind, int(states))
+
+
+def _planner() -> None:
+    """Plan for a tiny model."""
+    from ..planning.bound_pair import Bracket
+    from ..planning.dynamics import Dynamics
+    from ..planning.lower import grid_steps
+    from ..planning.lower.grid import Grid
+    from ..planning.multichain.bounds import StartBracket
+    from ..planning.upper.controllers import Controller
+
+    halves = np.full((1, 2, 2, 2), 0.25)
+    tiny = Dynamics(halves, np.array([[0.0, 1.0]]), np.array([[0.3, 0.7]]), np.ones(1), (0, 1))
+    bracket = Bracket(tiny, 16)
+    bracket.round(1e-9)
+    bracket.grid.wander(tiny.start, np.array([0.5]))
+    bracket.grid.lift(bracket.grid.candidates(tiny.starts, np.zeros(1), np.zeros((1, 3), np.int64)))
+    bracket.grid.certify()
+    assert bracket.grid.best_certificate is not None
+    grid = bracket.grid
+    grid_steps.damped_sweeps(
+        grid.n, grid.reach, grid.basis, grid.weights, grid.cost, grid.h, grid.policy, 0.0, 0.5, 1
+    )
+    Grid(tiny, 16).replay(bracket.grid.best_certificate)
+    one = Controller(np.zeros(1, np.int64), np.zeros((1, 2), np.int64), np.zeros((1, 2)), 1.0, 0)
+    bracket.search.polish(one, bracket.search.met(one, np.array([0.5])), 1.0)
+    StartBracket(tiny, 16).round(1e-9)
+
+
+def _runs() -> None:
+    """Run an agent that learns nothing."""
+    from ..agents.baselines.random_agent import RandomAgent
+    from ..models.model import POMDP, Setting
+    from ..planning import plan
+    from .runs import simulate
+
+    halves = np.full((2, 2, 2), 0.5)
+    world = POMDP(Setting(halves[0], halves[0], halves[0, 0]), halves)
+    simulate(world, RandomAgent(2), 2).controlled(plan(world, 0.5))
+
+
+def _learner(kind: str, n_states: int) -> None:
+    """Run an agent for a few steps, in both ways, and move its posterior."""
+    from ..agents.psrl import Effort, PSRLAgent
+    from ..inference import DirichletPrior, FinitePrior
+    from ..inference.refresh import hamiltonian
+    from ..models.model import POMDP, Setting
+    from ..planning import plan
+    from .runs import simulate
+
+    even = np.full((2, n_states, n_states), 1.0 / n_states)
+    cost = np.linspace(0.0, 1.0, 2 * n_states).reshape(2, n_states)
+    setting = Setting(np.full((n_states, 2), 0.5), cost, even[0, 0], first_observation=None)
+    world = POMDP(setting, even)
+    finite = kind == "finite"
+    prior = FinitePrior(setting, [even, even]) if finite else DirichletPrior(setting, np.ones_like(even))
+    effort = Effort(floor=0.5, ceiling=0.5)
+    trace = simulate(world, PSRLAgent(prior, effort=effort), 4, driver="compiled")
+    trace.controlled(plan(world, 0.5))
+    agent = PSRLAgent(prior, effort=effort)
+    agent.learn([None, 0, 1], [0, 1, 0])
+    assert agent.act(1) is not None
+    assert agent.info is not None
+    if not finite:
+        own: Any = agent.posterior
+        own.refresh()
+        hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)
+        own.belief(own.kernels[0])
+
+
+def _other_learners() -> None:
+    """What learners of other kinds call beside that."""
+    from ..agents.baselines.ba_pomcp import BAPOMCPAgent
+    from ..agents.baselines.base import belief_after
+    from ..agents.baselines.coarse_planner import nearest
+    from ..inference import DirichletPrior
+    from ..models.model import POMDP, Setting
+
+    halves = np.full((2, 2, 2), 0.5)
+    world = POMDP(Setting(halves[0], halves[0], halves[0, 0]), halves)
+    searching = BAPOMCPAgent(DirichletPrior(world.setting, np.ones_like(halves)))
+    searching.act(0)
+    codes = np.zeros(2, np.int64)
+    belief_after(world, 0, codes, codes)
+    nearest(halves[0], 4)

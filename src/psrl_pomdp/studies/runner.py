@@ -1,0 +1,277 @@
+"""Runs what is missing of a study, and never loses what is there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import registry
+from .._numba import jit as compiled
+from ..errors import PSRLError
+from .agent_kinds import NOTHING, kind_of
+from .executors import engine, keeps_files, plugin_of
+from .jobs import Effects, agent_for, perform, perform_and_measure, world_of
+from .provenance import plugins_of
+from .results import Job, decode, jobs_of
+from .store import Store
+from .study import Study
+
+_CLUSTER = 64  # workers that a cluster of unknown size is fed for
+_AT_ONCE = 4  # jobs in the engine's hands for each worker: enough to keep it busy
+_WITH_POSTERIORS = (
+    "psrl",
+    "mean",
+    "map",
+    "oracle",
+    "ba-pomcp",
+)  # they say what they need
+_ATTEMPTS = 3  # for a job whose worker died
+
+Done = tuple[bytes, Effects]
+
+
+@dataclass
+class Progress:
+    """How far a study is."""
+
+    total: int
+    done: int = 0
+    here: int = 0  # finished in this run
+    running: int = 0
+    failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    regrets: dict[str, list[float]] = field(
+        default_factory=dict
+    )  # of finished jobs, by agent, in their units
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """By the pace of this run."""
+        if not self.here:
+            return None
+        return (time.monotonic() - self.begun) / self.here * (self.total - self.done)
+
+
+def run(
+    store: Store,
+    *,
+    workers: int | None = None,
+    engine_name: str = "local",
+    executor: Executor | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+    in_turn: bool = False,
+) -> Progress:
+    """All jobs without a result. One that fails is named and the others go on; Ctrl-C keeps what is done.
+
+    With `in_turn` all runs of the first agent come first, then those of the second; else every agent's first.
+    """
+    with store.locked():
+        todo, complaints = store.missing()
+        changed = _changed_plugins(store)
+        progress = Progress(len(jobs_of(store.study)), notes=[*complaints, *changed])
+        if in_turn:
+            order = [agent.label for agent in store.study.agents]
+            todo.sort(key=lambda job: order.index(job.agent))
+        progress.done = progress.total - len(todo)
+        for job in set(jobs_of(store.study)) - set(todo):
+            _note_regret(progress, store.read(job))
+        report(progress)
+        store.log(event="run", jobs=len(todo), engine=engine_name, **_engine_package(engine_name))
+        for change in changed:
+            store.log(event="plug-in changed", what=change)
+        for complaint in complaints:
+            store.log(event="damaged", what=complaint)
+        if not todo:
+            return progress
+        if executor is not None:
+            left = _all(store, todo, executor, False, workers or 1, progress, report)
+            _give_up(left, "the executor broke", progress, report)
+        else:
+            _with_engine(store, todo, engine_name, workers, progress, report, in_turn)
+    return progress
+
+
+def _with_engine(
+    store: Store,
+    todo: list[Job],
+    name: str,
+    workers: int | None,
+    progress: Progress,
+    report: Callable[[Progress], None],
+    in_turn: bool,
+) -> None:
+    """In an engine of that name, and in a new one where it breaks: a worker that was killed breaks a pool.
+
+    On this machine what is not on disk is compiled beside the jobs. Where agents come in turn, those of the
+    first one come before that if they have no posterior: they are done sooner than anything is compiled.
+    """
+    first, rest = _before_compiling(store.study, todo) if in_turn and name == "local" else ([], todo)
+    begun = name != "local"
+    for attempt in range(_ATTEMPTS):
+        with engine(name, workers) as pool:
+            count = workers or (os.cpu_count() or 1 if "://" not in name else _CLUSTER)
+            first = _all(store, first, pool, keeps_files(name), count, progress, report)
+            if not (begun or first):
+                rest, begun = _begin_to_compile(store.study, rest), True
+            if not first:
+                rest = _all(store, rest, pool, keeps_files(name), count, progress, report)
+        if not (first or rest):
+            return
+        store.log(event="engine broke", attempt=attempt + 1, left=len(first) + len(rest))
+    _give_up(first + rest, f"its worker died {_ATTEMPTS} times", progress, report)
+
+
+def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Job]]:
+    """The jobs of the first agent, if it has no posterior, and the others."""
+    spec = study.agents[0]
+    quick = spec.kind not in _WITH_POSTERIORS
+    return (
+        [job for job in todo if quick and job.agent == spec.label],
+        [job for job in todo if not (quick and job.agent == spec.label)],
+    )
+
+
+def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
+    """Have other processes compile what is not on disk; jobs of agents that need least of it come first."""
+    world, model = world_of(study, 0)
+    knows_little = {spec.label for spec in study.agents if kind_of(spec.kind).told == NOTHING}
+    for spec in study.agents:
+        if spec.kind in _WITH_POSTERIORS:
+            with suppress(PSRLError):
+                agent_for(study, spec, world, model, 0)
+    for group in compiled.GROUPS:
+        group.ask()
+    return sorted(todo, key=lambda job: job.agent not in knows_little) if _compilers() else todo
+
+
+def _compilers() -> int:
+    """Processes that compile at present."""
+    return sum(group.busy for group in compiled.GROUPS)
+
+
+def _give_up(left: list[Job], why: str, progress: Progress, report: Callable[[Progress], None]) -> None:
+    progress.failures += [f"{job.name}: {why}" for job in left]
+    report(progress)
+
+
+def _all(
+    store: Store,
+    todo: list[Job],
+    pool: Executor,
+    keep: bool,
+    workers: int,
+    progress: Progress,
+    report: Callable[[Progress], None],
+) -> list[Job]:
+    """Hands jobs to the pool a few at a time; returns those that a broken pool left undone."""
+    waiting = list(reversed(todo))
+    running: dict[Future[Done], tuple[Job, float]] = {}
+    undone: list[Job] = []
+    while waiting or running:
+        compilers = _compilers() if keep else 0  # which are to have their share of the cores
+        most = max(1, workers - compilers) if compilers else _AT_ONCE * workers
+        while waiting and len(running) < most:
+            job = waiting.pop()
+            partial = store.partial_path(job) if keep else None
+            try:
+                running[_submitted(pool, store.study, job, partial)] = job, time.monotonic()
+            except (BrokenExecutor, RuntimeError):
+                return [job, *reversed(waiting), *undone, *(j for j, _ in running.values())]
+        progress.running = min(len(running), workers)
+        finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+        for future in finished:
+            job, begun = running.pop(future)
+            if not _finish(store, job, future, begun, progress):
+                undone.append(job)
+        report(progress)
+    return undone
+
+
+def _submitted(pool: Executor, study: Study, job: Job, partial: Path | None) -> Future[Done]:
+    """Hand a job to the pool, with what this program has registered if there is any."""
+    registered = registry.registrations()
+    if registered:
+        return pool.submit(registry.call_with, registered, perform_and_measure, study, job, partial)
+    return pool.submit(perform_and_measure, study, job, partial)
+
+
+def _engine_package(name: str) -> dict[str, dict[str, str]]:
+    """What the log says of an engine of another package."""
+    plugin = plugin_of(name)
+    return {} if plugin.built_in else {"engine_plugin": registry.provenance(plugin)}
+
+
+def _changed_plugins(store: Store) -> list[str]:
+    """In words: plug-ins that are not what they were when the study was begun."""
+    before = {(each["group"], each["name"]): each for each in store.plugins}
+    said = []
+    for now in plugins_of(store.study):
+        then = before.get((now["group"], now["name"]), now)
+        if then != now:
+            was, present = (_version_of(each) for each in (then, now))
+            said.append(
+                f"{now['name']} of the group {now['group']} was {was} when the study was begun, and is "
+                f"{present}: results before and after may differ"
+            )
+    return said
+
+
+def _version_of(plugin: dict[str, str]) -> str:
+    """The package and the version, or the file's checksum where there is no package."""
+    if "package" in plugin:
+        return f"{plugin['package']} {plugin['version']}"
+    return f"{plugin['path']} (SHA-256 {plugin['sha256'][:12]})"
+
+
+def _finish(store: Store, job: Job, future: Future[Done], begun: float, progress: Progress) -> bool:
+    """Keep a job's result, or say why there is none; False where it is to be tried again."""
+    try:
+        data, effects = future.result()
+    except BrokenExecutor:
+        return False
+    except Exception as error:
+        progress.failures.append(f"{job.name}: {error}")
+        store.log(event="failed", job=job.name, why=repr(error))
+        return True
+    try:
+        store.write(job, data)
+    except OSError as error:
+        progress.failures.append(f"{job.name}: its result cannot be written: {error}")
+        store.log(event="failed", job=job.name, why=repr(error))
+        return True
+    progress.done += 1
+    progress.here += 1
+    _note_regret(progress, decode(data, job.name))
+    waited = round(time.monotonic() - begun, 3)
+    store.log(event="done", job=job.name, seconds=waited, effects=effects._asdict())
+    return True
+
+
+def _note_regret(progress: Progress, result: dict[str, Any]) -> None:
+    """The control variate at the horizon, against the middle of J's interval."""
+    low, high, _, _ = result["units"]
+    truth = result["truth"]
+    middle = 0.5 * (truth["lower"] + truth["upper"])
+    regret = (result["control"][-1] - result["horizon"] * middle) * (high - low)
+    progress.regrets.setdefault(str(result["agent"]), []).append(float(regret))
+
+
+def verify(store: Store, jobs: int, seed: int = 0) -> tuple[int, list[str]]:
+    """Run a sample of finished jobs again, here: how many, and the names of those whose bytes differ."""
+    import numpy as np
+
+    finished = [job for job in jobs_of(store.study) if store.path(job).exists()]
+    chosen = np.random.default_rng(seed).permutation(len(finished))[:jobs]
+    different = []
+    for i in sorted(chosen.tolist()):
+        job = finished[i]
+        if perform(store.study, job) != store.path(job).read_bytes():
+            different.append(job.name)
+    return len(chosen), different

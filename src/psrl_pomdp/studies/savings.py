@@ -1,0 +1,82 @@
+"""What each agent of a study costs, and what it saves against one of them, such as today's rule.
+
+Costs over a run are taken from the stored control variate, which has the expectation of what was paid and
+much less noise (`regret.estimators`). All agents meet the same worlds, run by run, so that savings are means
+of differences run by run, with Student's interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._utils.arrays import Array
+from ..analysis.estimators import standard_error, student
+from ..models.model import Units
+from .store import Store
+
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A mean over runs, and half the width of its 95 % interval; None for a single run."""
+
+    mean: float
+    half_width: float | None
+
+    @classmethod
+    def of(cls, values: Array) -> Amount:
+        """Return the mean of one number a run, with Student's interval."""
+        if len(values) < 2:
+            return cls(float(values.mean()), None)
+        error = float(standard_error(values[:, None])[0])
+        return cls(float(values.mean()), student(_LEVEL, len(values)) * error)
+
+
+@dataclass(frozen=True)
+class Saving:
+    """One agent's costs, or rewards, in the user's numbers."""
+
+    agent: str
+    runs: int
+    total: Amount  # a run
+    average: float  # a step
+    saved: Amount | None  # a run, against the baseline; more is better, for costs and for rewards
+    share: float | None  # of the baseline's total cost
+
+
+def savings(store: Store, baseline: str) -> dict[str, Saving]:
+    """Return what each agent with a result costs and saves against the agent `baseline`, by name.
+
+    Runs that only one of the two has finished are left out of the comparison.
+    """
+    totals: dict[str, dict[int, float]] = {}
+    units = Units()
+    for result in store.done():
+        units = Units(*result["units"])
+        best = float(units.from_scaled(0.0))
+        sign = 1.0 if units.kind == "cost" else -1.0
+        paid = result["horizon"] * best + sign * float(units.difference(result["control"][-1]))
+        totals.setdefault(result["agent"], {})[result["run"]] = paid
+    base = totals.get(baseline, {})
+    worse = 1.0 if units.kind == "cost" else -1.0
+    return {
+        agent: _saving(agent, own, {} if agent == baseline else base, store.study.horizon, worse)
+        for agent, own in totals.items()
+    }
+
+
+def _saving(
+    agent: str, own: Mapping[int, float], base: Mapping[int, float], horizon: int, worse: float
+) -> Saving:
+    total = Amount.of(np.array(list(own.values())))
+    common = sorted(own.keys() & base.keys())
+    saved = share = None
+    if common:
+        saved = Amount.of(worse * np.array([base[run] - own[run] for run in common]))
+        before = float(np.mean([base[run] for run in common]))
+        share = saved.mean / abs(before) if before else None
+    return Saving(agent, len(own), total, total.mean / horizon, saved, share)

@@ -1,0 +1,1 @@
+"""Checkers for models, priors, posteriors, planners, agents and runs."""

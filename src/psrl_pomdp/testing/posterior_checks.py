@@ -1,0 +1,104 @@
+"""The promises of a posterior, each tested where it can be: what `check_posterior` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from .._utils.arrays import Array
+from ..errors import ImpossibleObservation
+from ..inference.encoding import Posterior, Prior
+from .calibration import World, belief_by_paths, exact_finite, initial_of, replay, sampling_identity, simulate
+
+Factory = Callable[[np.random.Generator], Posterior]
+
+_PATHS = 20_000  # as many hidden paths as are enumerated
+_THRESHOLD = 5.0  # of a z-score; eight of them: false alarm 8 × 5.7e-7
+_NAMES = (
+    "the log-likelihood",
+    "the log-likelihood squared",
+    "the mean logarithm of the entries",
+    "a used entry",
+    "an entry",
+    "a used entry squared",
+    "the squares of used rows",
+    "a used entry times the log-likelihood",
+)
+
+
+def broken_promises(prior: Prior, factory: Factory, replicates: int, length: int, seed: int) -> Iterator[str]:
+    """In plain words, all that is found wrong."""
+    rng = np.random.default_rng(seed)
+    setting = prior.setting
+    short = max(1, min(length, int(np.log(_PATHS) / np.log(max(setting.n_states, 2))) - 1))
+    world = simulate(prior, short, rng)
+    posterior = replay(factory(np.random.default_rng(seed)), world.history)
+    yield from _shapes(prior, posterior, world, rng)
+    yield from _repeated(factory, world, seed)
+    yield from _enumerated(prior, posterior, world, rng)
+    yield from _impossible(prior, factory, rng)
+    z = sampling_identity(prior, factory, replicates, length, rng)
+    for name, score in zip(_NAMES, z, strict=True):
+        if not abs(score) < _THRESHOLD:
+            yield (
+                f"samples after {length} steps are not distributed as the truth: {name} is off by "
+                f"{score:+.1f} standard errors over {replicates} lives"
+            )
+
+
+def _shapes(prior: Prior, posterior: Posterior, world: World, rng: np.random.Generator) -> Iterator[str]:
+    setting = prior.setting
+    drawn, counts = posterior.sample(rng), posterior.expected_counts
+    wanted = (setting.n_actions, setting.n_states, setting.n_states)
+    if drawn.shape != wanted or (drawn < 0).any() or np.abs(drawn.sum(axis=-1) - 1).max() > 1e-9:
+        yield f"a sample is not a kernel of shape {wanted} whose rows are distributions"
+    if counts.shape != wanted[:2] or (counts < -1e-9).any():
+        yield f"expected_counts are not {wanted[:2]} numbers that are not negative"
+    elif abs(counts.sum() - len(world.history.actions)) > 1e-6:
+        steps = len(world.history.actions)
+        yield f"expected_counts add up to {counts.sum():.6g} after {steps} steps"
+
+
+def _repeated(factory: Factory, world: World, seed: int) -> Iterator[str]:
+    twice = [replay(factory(np.random.default_rng(seed)), world.history) for _ in range(2)]
+    one, other = (posterior.sample(np.random.default_rng(seed)) for posterior in twice)
+    if not np.array_equal(one, other):
+        yield "the same seed gave another sample"
+
+
+def _enumerated(prior: Prior, posterior: Posterior, world: World, rng: np.random.Generator) -> Iterator[str]:
+    """Beliefs by every hidden path, and where the prior is a finite set, all there is."""
+    for _ in range(5):
+        drawn = posterior.sample(rng)
+        exact = belief_by_paths(prior.setting, drawn, initial_of(prior, drawn), world.history)
+        worst = np.abs(posterior.belief(drawn) - exact).max()
+        if not worst < 1e-9:
+            yield f"the belief of a sampled kernel is {worst:.2g} away from the sum over every hidden path"
+            break
+    if not all(hasattr(prior, name) for name in ("kernels", "weights", "initial")):
+        return
+    weights, counts = exact_finite(prior, world.history)
+    own: Array | None = getattr(posterior, "weights", None)
+    if own is not None and not np.abs(own - weights).max() < 1e-9:
+        yield "weights are not those of the sum over every hidden path"
+    if not np.abs(posterior.expected_counts - counts).max() < 1e-8:
+        yield "expected_counts are not those of the sum over every hidden path"
+
+
+def _impossible(prior: Prior, factory: Factory, rng: np.random.Generator) -> Iterator[str]:
+    """A reading that no state gives after an action must be refused, and change nothing."""
+    setting = prior.setting
+    never = np.argwhere(~(setting.observation > 0).any(axis=1))
+    if not len(never):
+        return
+    action, reading = (int(i) for i in never[0])
+    posterior = replay(factory(rng), simulate(prior, 3, rng).history)
+    drawn = posterior.sample(rng)
+    before = posterior.belief(drawn), posterior.expected_counts
+    try:
+        posterior.update(action, reading)
+        yield f"observation {reading} after action {action}, which no state gives, was taken in"
+    except ImpossibleObservation:
+        if not all(map(np.array_equal, before, (posterior.belief(drawn), posterior.expected_counts))):
+            yield "an impossible reading was refused and has changed the posterior"
