@@ -66,6 +66,11 @@ class Learner:
         """Whether it refuses some problems: who is told the setting alone looks at the sensor first."""
         return self.make is _with_sensor or self.kind not in LEARNERS
 
+    @property
+    def has_posterior(self) -> bool:
+        """Whether it keeps a posterior, whose compiled code a study asks for before it begins."""
+        return self.uses_prior or self.make in (_searching, _oracle)
+
     def load(self) -> Any:
         """Import and return the class."""
         module, _, name = self.place.partition(":")

@@ -24,13 +24,6 @@ from .study import Study
 
 _CLUSTER = 64  # workers that a cluster of unknown size is fed for
 _AT_ONCE = 4  # jobs in the engine's hands for each worker: enough to keep it busy
-_WITH_POSTERIORS = (
-    "psrl",
-    "mean",
-    "map",
-    "oracle",
-    "ba-pomcp",
-)  # they say what they need
 _ATTEMPTS = 3  # for a job whose worker died
 
 Done = tuple[bytes, Effects]
@@ -131,7 +124,7 @@ def _with_engine(
 def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Job]]:
     """The jobs of the first agent, if it has no posterior, and the others."""
     spec = study.agents[0]
-    quick = spec.kind not in _WITH_POSTERIORS
+    quick = not kind_of(spec.kind).has_posterior
     return (
         [job for job in todo if quick and job.agent == spec.label],
         [job for job in todo if not (quick and job.agent == spec.label)],
@@ -143,7 +136,7 @@ def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
     world, model = world_of(study, 0)
     knows_little = {spec.label for spec in study.agents if kind_of(spec.kind).told == NOTHING}
     for spec in study.agents:
-        if spec.kind in _WITH_POSTERIORS:
+        if kind_of(spec.kind).has_posterior:  # then it says what it needs
             with suppress(PSRLError):
                 agent_for(study, spec, world, model, 0)
     for group in compiled.GROUPS:
