@@ -25,6 +25,10 @@ class ImpossibleObservation(PSRLError, ValueError):  # noqa: N818 - the name say
     """A reading that has probability zero under everything that was held possible."""
 
 
+class PluginError(PSRLError, RuntimeError):
+    """A plug-in that cannot be imported or does not do what its group asks; the message names it."""
+
+
 class StartDependentError(PSRLError, ValueError):
     """A question about beliefs alone, where what is best to do depends on where a run started."""
 

@@ -73,18 +73,19 @@ class FixedSchedule(Schedule):
         super().__init__(f"fixed-{length}", lambda start, previous_length: start + length - 1, "none")
 
 
+_NAMED: dict[str, Callable[[], Schedule]] = {"doubling": DoublingSchedule, "tsde": TSDESchedule}
+
+
 def schedule_named(name: str) -> Schedule:
     """One of the schedules above, by its name.
 
     >>> schedule_named("fixed-10").last(11, 10)
     20
     """
-    if name == "doubling":
-        return DoublingSchedule()
-    if name == "tsde":
-        return TSDESchedule()
+    if name in _NAMED:
+        return _NAMED[name]()
     word, _, length = name.partition("-")
     if word == "fixed" and length.isascii() and length.isdigit() and 0 < int(length[:20]) <= _LONGEST:
         return FixedSchedule(int(length))
-    hint = did_you_mean(name, ["doubling", "tsde", "fixed-100"])
-    raise UnknownNameError(f"schedule {name!r} is none of doubling, tsde, fixed-N{hint}")
+    hint = did_you_mean(name, [*_NAMED, "fixed-100"])
+    raise UnknownNameError(f"schedule {name!r} is none of {', '.join(_NAMED)}, fixed-N{hint}")

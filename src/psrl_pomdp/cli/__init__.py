@@ -18,12 +18,13 @@ import click
 
 from .._version import __version__
 from ..errors import PSRLError, did_you_mean
+from ..registry import search_current_directory
 from .common import be_quiet, plain_error
 
 # Command -> its module here; the order is the order of the help.
 _COMMANDS = (
     "demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "report", "doubt",
-    "completion",
+    "plugins", "completion",
 )  # fmt: skip
 
 
@@ -69,6 +70,7 @@ def cli(debug: bool, quiet: bool) -> None:
       psrl-pomdp compare railway          compare it with other learners
       psrl-pomdp report tiger-results     write a study as one page
       psrl-pomdp doubt railway            what a roughly known sensor may cost
+      psrl-pomdp plugins                  what this and other packages bring
     """
 
 
@@ -98,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug, quiet = ("--debug" in words), ("--quiet" in words)
     words = [word for word in words if word not in ("--debug", "--quiet")]
     be_quiet(quiet)
+    search_current_directory()
     try:
         with _silence(quiet and "--json" not in words):
             code = cli.main(args=words, prog_name="psrl-pomdp", standalone_mode=False)

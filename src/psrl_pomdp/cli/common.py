@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..registry import BUILT_IN
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -45,9 +47,9 @@ def complete_problem(context: click.Context, parameter: click.Parameter, begun: 
     """Names of problems for the shell, and its own files."""
     from click.shell_completion import CompletionItem
 
-    from ..problems import catalogue
+    from ..registry import names as names_of
 
-    names = [CompletionItem(entry.name) for entry in catalogue() if entry.name.startswith(begun)]
+    names = [CompletionItem(name) for name in names_of("problems") if name.startswith(begun)]
     return names or [CompletionItem(begun, type="file")]
 
 
@@ -66,6 +68,27 @@ parameter_option = click.option(
 )
 
 
+def _known_prior(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Told before anything is done."""
+    from ..errors import PSRLError
+    from ..registry import find
+
+    try:
+        if value is not None:
+            find("priors", value)
+    except PSRLError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
+prior_option = click.option(
+    "--prior",
+    metavar="NAME",
+    callback=_known_prior,
+    help=f"What learners believe at first: {', '.join(BUILT_IN['priors'])}, or a plug-in's.",
+)
+
+
 normalize_option = click.option(
     "--normalize", is_flag=True, help="Rescale rows of a file whose sum differs from 1 by at most 0.01."
 )
@@ -73,18 +96,24 @@ normalize_option = click.option(
 
 def find_model(name_or_file: str, parameters: Sequence[str] = (), normalize: bool = False) -> POMDP:
     """The problem of this name, or the model in this file, its rows rescaled where that is asked for."""
-    from ..io import READABLE, load
-    from ..problems import catalogue, problem
+    from ..io import endings, load
+    from ..problems import is_problem, problem
 
     path = Path(name_or_file)
-    known = any(entry.name == name_or_file for entry in catalogue())
-    if not known and (path.suffix.lower() in READABLE or path.is_file()):
+    if not is_problem(name_or_file) and (path.suffix.lower() in endings() or path.is_file()):
         if parameters:
             raise click.UsageError("a file has no parameters")
         return load(path, normalize=normalize)
     if normalize:
         raise click.UsageError("--normalize is for files; problems of the library need none")
     return problem(name_or_file, **dict(map(parameter, parameters)))
+
+
+def folder_for(what: str, ending: str) -> Path:
+    """The folder for results where none was asked for: named after the problem, the file or the study."""
+    from ..registry import is_path
+
+    return Path(f"{what.rpartition(':')[2] if is_path(what) else Path(what).stem}-{ending}")
 
 
 def parameter(text: str) -> tuple[str, Any]:

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from ..inference.choosing import DIRICHLET, PRIOR_KINDS
+from ..inference.choosing import DIRICHLET
 from .common import (
     console,
     find_model,
+    folder_for,
     json_option,
     model_argument,
     note,
     parameter_option,
     plain,
     print_json,
+    prior_option,
 )
 from .run import asked_study, given_flags, names, refuse_misfits
 from .study_display import engine_options, show_and_run
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 @click.option("--agents", metavar="NAMES", help="Comma-separated.  [default: all that fit the problem]")
 @click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
 @click.option("--seeds", type=click.IntRange(min=2), metavar="N", help="Runs of every agent.  [default: 16]")
-@click.option("--prior", type=click.Choice(PRIOR_KINDS), help="What all learners believe at first.")
+@prior_option
 @click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
 @click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
@@ -59,6 +61,7 @@ def command(
     Examples:
       psrl-pomdp compare railway
       psrl-pomdp compare random-readout --agents psrl,oas-ucrl,seeu-known
+      psrl-pomdp compare railway --agents psrl,mymodule:MyAgent,random
       psrl-pomdp compare study.toml --json
       psrl-pomdp compare railway-comparison
     """
@@ -76,7 +79,7 @@ def command(
             raise click.ClickException(f"{what} holds no result to compare")
     else:
         study, refused = _study(what, parameters, flags)
-        store = Store.create(out or Path(f"{Path(what).stem}-comparison"), study)
+        store = Store.create(out or folder_for(what, "comparison"), study)
         failures = show_and_run(store, workers, engine).failures
     results = StudyResults(store)
     document = compare(results, refused) | {"failures": failures, "folder": str(store.folder)}
@@ -91,9 +94,9 @@ def command(
 
 def _is_study_folder(what: str) -> bool:
     """Whether a folder is meant; a problem of that name comes first, as everywhere."""
-    from ..problems import catalogue
+    from ..problems import is_problem
 
-    return Path(what).is_dir() and all(entry.name != what for entry in catalogue())
+    return Path(what).is_dir() and not is_problem(what)
 
 
 def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tuple[Study, dict[str, str]]:
@@ -118,8 +121,7 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
         raise click.UsageError("--agents: nobody is named")
     for name in chosen:
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise UnknownNameError(f"no contestant is called {name!r}{hint}; known are {', '.join(known)}")
+            known[name] = _invited(name, known, flags["prior"] or "")
     agents = tuple(msgspec.convert(known[name], AgentSpec) for name in chosen)
     study = msgspec.structs.replace(study, agents=agents)
     refused = Experiment(study).refusals()
@@ -127,6 +129,22 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
     if not agents:
         raise InvalidModelError("; ".join(f"{label}: {why}" for label, why in refused.items()))
     return msgspec.structs.replace(study, agents=agents), refused
+
+
+def _invited(name: str, known: dict[str, dict[str, Any]], prior: str) -> dict[str, Any]:
+    """A kind that is no contestant by itself: one of another package, or an importable path."""
+    from ..registry import names as names_of
+    from ..studies.comparison import invited
+
+    try:
+        return invited(name, prior)
+    except UnknownNameError:
+        all_known = dict.fromkeys([*known, *names_of("agents")])
+        hint = did_you_mean(name, all_known)
+        raise UnknownNameError(
+            f"no contestant is called {name!r}{hint}; known are {', '.join(all_known)}, "
+            "and importable paths such as mymodule:MyAgent"
+        ) from None
 
 
 def _written(results: StudyResults) -> list[str]:

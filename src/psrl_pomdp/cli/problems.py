@@ -20,6 +20,7 @@ def command(as_json: bool) -> None:
       psrl-pomdp show river-swim -p n_states=10
     """
     from ..problems import catalogue, problem
+    from ..registry import BUILT_IN, names
 
     rows: list[dict[str, Any]] = []
     for entry in catalogue():
@@ -52,6 +53,8 @@ def command(as_json: bool) -> None:
         sizes = (str(row[key]) for key in ("states", "actions", "observations"))
         table.add_row(row["name"], *sizes, str(row["family"] or "-"), row["title"])
     console().print(table)
+    if others := [name for name in names("problems") if name not in BUILT_IN["problems"]]:
+        click.echo(f"\nOther packages bring: {', '.join(others)}.")
     click.echo("\nS states, A actions, O readings; kernels: size of the finite family that comes with it.")
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import InvalidModelError
-from ..inference.choosing import FINITE, PRIOR_KINDS
 from ..studies.agent_kinds import KINDS
-from .common import json_option, model_argument, parameter_option
+from .common import folder_for, json_option, model_argument, parameter_option, prior_option
 from .study_display import engine_options, finish, show_and_run
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ VERIFY_DIFFERS = 4  # the exit code
 @click.option(
     "--agents", metavar="KINDS", help=f"Comma-separated: {', '.join(KINDS)}.  [default: psrl,oracle,random]"
 )
-@click.option("--prior", type=click.Choice(PRIOR_KINDS), help="What learners believe at first.")
+@prior_option
 @click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
 @click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
@@ -73,7 +72,7 @@ def command(
         return
     study = asked_study(what, parameters, flags)
     refuse_misfits(study)
-    folder = out or Path(f"{Path(what).stem}-results")
+    folder = out or folder_for(what, "results")
     store = Store.create(folder, study)
     progress = show_and_run(store, workers, engine)
     finish(store, progress, parquet, as_json)
@@ -81,9 +80,10 @@ def command(
 
 def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> Study:
     """From a file, or from flags around a problem."""
-    from ..problems import catalogue, problem
+    from ..problems import is_problem, problem
+    from ..registry import is_path
     from ..studies import read_study
-    from ..studies.agent_kinds import LEARNERS
+    from ..studies.agent_kinds import kind_of
     from ..studies.study import study_from, with_file
     from .common import find_model, parameter
 
@@ -96,8 +96,7 @@ def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -
             problem(study.problem, **study.parameters)  # mistakes are told before anything is written
         return study
     find_model(what, parameters)
-    agents = names(flags["agents"] or "psrl,oracle,random")
-    known_prior = [kind for kind in LEARNERS if LEARNERS[kind].uses_prior]
+    prior, agents = flags["prior"], names(flags["agents"] or "psrl,oracle,random")
     words: dict[str, Any] = {
         "problem": what,
         "horizon": flags["horizon"] or 10_000,
@@ -105,15 +104,15 @@ def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -
         "seed": flags["seed"] or 0,
         "truth": "prior" if flags["bayesian"] else "fixed",
         "agents": [
-            {"kind": kind} | ({"prior": flags["prior"]} if flags["prior"] and kind in known_prior else {})
+            {"kind": kind} | ({"prior": prior} if prior and kind_of(kind).uses_prior else {})
             for kind in agents
         ],
     }
     if parameters:
         words["parameters"] = dict(map(parameter, parameters))
     study = study_from(words, "the command line")
-    known = any(entry.name == what for entry in catalogue())
-    return study if known else with_file(study, Path(what))
+    named = is_problem(what) or (is_path(what) and not Path(what).is_file())
+    return study if named else with_file(study, Path(what))
 
 
 def given_flags(parameters: tuple[str, ...], flags: dict[str, Any]) -> list[str]:
@@ -133,9 +132,11 @@ def refuse_misfits(study: Study) -> None:
     Where all of them fit any problem nothing is made for it: whoever is killed a second after the start
     finds a folder to resume.
     """
-    from ..studies.agent_kinds import LEARNERS
+    from ..inference.choosing import DIRICHLET
+    from ..studies.agent_kinds import kind_of
 
-    if not any(a.options or a.prior == FINITE or LEARNERS[a.kind].choosy for a in study.agents):
+    usual = ("", DIRICHLET)  # any problem has these
+    if not any(a.options or a.prior not in usual or kind_of(a.kind).choosy for a in study.agents):
         return
     from ..studies.experiment import Experiment
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import did_you_mean
+from ..errors import PSRLError
+from ..registry import BUILT_IN
 from .common import Command, console, note, plain, print_json, watched
 
 if TYPE_CHECKING:
@@ -19,15 +20,17 @@ if TYPE_CHECKING:
     from ..studies.runner import Progress
     from ..studies.store import Store
 
-ENGINES = ("local", "dask", "ray")
 _EVERY = 4.0  # seconds between lines of progress where nobody watches a terminal
 
 
 def _known_engine(context: click.Context, option: click.Parameter, value: str) -> str:
     """Told before anything is written."""
-    kind = value.split("://", maxsplit=1)[0]
-    if kind not in ENGINES:
-        raise click.BadParameter(f"{value!r} is none of {', '.join(ENGINES)}{did_you_mean(kind, ENGINES)}")
+    from ..studies.executors import plugin_of
+
+    try:
+        plugin_of(value)
+    except PSRLError as error:
+        raise click.BadParameter(str(error)) from None
     return value
 
 
@@ -39,7 +42,7 @@ def engine_options(command: Command) -> Command:
         show_default=True,
         metavar="ENGINE",
         callback=_known_engine,
-        help="local, dask, ray, dask://HOST:PORT or ray://HOST:PORT.",
+        help=f"{', '.join(BUILT_IN['executors'])}, dask://HOST:PORT, ray://HOST:PORT, or a plug-in's.",
     )(command)
     return click.option(
         "--workers", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]"

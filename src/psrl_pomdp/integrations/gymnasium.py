@@ -34,7 +34,7 @@ from .._utils.integers import is_integer
 from ..errors import InvalidModelError, OutOfOrderError
 from ..inference.encoding import action_number
 from ..inference.filter_bank import drawn
-from ..io import READABLE, load
+from ..io import endings, load
 from ..models.model import POMDP
 from ..problems import problem
 from ..simulation.runs import Agent
@@ -112,7 +112,7 @@ class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
 
 
 def _model(model: POMDP | str | PathLike[str], parameters: dict[str, Any]) -> POMDP:
-    if isinstance(model, str) and Path(model).suffix.lower() not in READABLE:
+    if isinstance(model, str) and Path(model).suffix.lower() not in endings():
         return problem(model, **parameters)
     if parameters:
         raise InvalidModelError(

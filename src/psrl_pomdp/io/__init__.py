@@ -1,4 +1,4 @@
-"""Model files, in and out: `.pomdp`, `.json` and `.npz`; `.pomdpx` in only.
+"""Model files, in and out: `.pomdp`, `.json` and `.npz`; `.pomdpx` in only; and formats of other packages.
 
 `load` returns a model or raises `ParseError` with the file, the line and a reason; `save` writes the whole
 file or leaves the old one as it was.
@@ -13,25 +13,13 @@ from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from ..errors import InvalidModelError, ParseError
 from ..models.model import POMDP
-from .array_files import read_json, read_npz, write_json, write_npz
-from .pomdp.reader import read_pomdp
-from .pomdp.writer import write_pomdp
-from .pomdpx import read_pomdpx
+from .formats import READABLE, WRITABLE, FileFormat, endings, format_of
 from .rows import RowRule
 
-__all__ = ["MAX_BYTES", "MAX_ENTRIES", "READABLE", "WRITABLE", "load", "save"]
+__all__ = ["MAX_BYTES", "MAX_ENTRIES", "READABLE", "WRITABLE", "FileFormat", "endings", "load", "save"]
 
 MAX_BYTES = 32 * 2**20  # of a file
 MAX_ENTRIES = 5_000_000  # of an array: 40 MB
-
-_READERS = {".pomdp": read_pomdp, ".pomdpx": read_pomdpx, ".json": read_json, ".npz": read_npz}
-_WRITERS = {
-    ".pomdp": lambda model: write_pomdp(model).encode(),
-    ".json": write_json,
-    ".npz": write_npz,
-}
-READABLE = tuple(_READERS)
-WRITABLE = tuple(_WRITERS)
 
 
 def load(
@@ -50,11 +38,11 @@ def load(
     read or allocated: raise the limits for a large model that you trust.
     """
     file = Path(path)
-    reader = _READERS.get(file.suffix.lower())
-    if reader is None:
-        raise ParseError(f"unknown ending {file.suffix!r}; known are {', '.join(READABLE)}", path=file.name)
+    known = format_of(file.suffix.lower())
+    if known is None:
+        raise ParseError(f"unknown ending {file.suffix!r}; known are {', '.join(endings())}", path=file.name)
     data = read_bytes(file, max_bytes)
-    return reader(data, file.name, max_entries=max_entries, rows=RowRule(normalize))
+    return known.read(data, file.name, max_entries=max_entries, rows=RowRule(normalize))
 
 
 def save(model: POMDP, path: str | PathLike[str]) -> None:
@@ -62,8 +50,9 @@ def save(model: POMDP, path: str | PathLike[str]) -> None:
     if not isinstance(model, POMDP):
         raise InvalidModelError(f"a {type(model).__name__} is not a POMDP")
     file = Path(path)
-    writer = _WRITERS.get(file.suffix.lower())
-    if writer is None:
-        endings = ", ".join(WRITABLE)
-        raise InvalidModelError(f"{file.name}: unknown ending {file.suffix!r}; known are {endings}")
-    write_atomically(file, writer(model))
+    known = format_of(file.suffix.lower())
+    if known is None or known.write is None:
+        raise InvalidModelError(
+            f"{file.name}: unknown ending {file.suffix!r}; known are {', '.join(WRITABLE)}"
+        )
+    write_atomically(file, known.write(model))

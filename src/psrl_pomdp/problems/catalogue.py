@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import registry
 from .._utils.arrays import Array
-from ..errors import InvalidModelError, UnknownNameError, did_you_mean
+from ..errors import InvalidModelError, PSRLError, UnknownNameError, did_you_mean
 from ..inference import DirichletPrior, FinitePrior
 from ..models.model import POMDP, Setting
+from ..registry import Plugin
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Entry:
     source: str
     assumptions: Assumptions
     build: Callable[..., Parts]
+    plugin: Plugin | None = None  # where it comes from another package
 
     @property
     def about(self) -> str:
@@ -64,7 +67,8 @@ class Entry:
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters and their defaults."""
-        return {name: p.default for name, p in inspect.signature(self.build).parameters.items()}
+        found = inspect.signature(self.build).parameters.items()
+        return {name: p.default for name, p in found if p.default is not p.empty}
 
 
 class Problem(POMDP):
@@ -125,19 +129,60 @@ def problem(name: str, /, **parameters: Any) -> Problem:
     >>> problem("tiger", accuracy=0.9)
     POMDP('tiger', Setting(2 states, 3 actions, 2 observations, reward -100 to 10))
     """
-    entry = _ENTRIES.get(name)
-    if entry is None:
-        known = ", ".join(_ENTRIES)
-        raise UnknownNameError(
-            f"no problem is called {name!r}{did_you_mean(name, _ENTRIES)}; known are {known}"
-        )
+    entry = _ENTRIES.get(name) or _installed(name)
     for key in parameters:
         if key not in entry.parameters:
             known = ", ".join(entry.parameters) or "none"
             hint = did_you_mean(key, entry.parameters)
             raise UnknownNameError(f"{name} has no parameter {key!r}{hint}; it has {known}")
     complete = entry.parameters | parameters
-    return Problem(entry, complete, entry.build(**complete))
+    if entry.plugin is None:
+        return Problem(entry, complete, entry.build(**complete))
+    return _built(entry, complete, entry.plugin)
+
+
+def is_problem(name: str) -> bool:
+    """Whether the package or an installed plug-in calls a problem so; importable paths are no names."""
+    return name in registry.names("problems")
+
+
+def _installed(name: str) -> Entry:
+    """The entry of a problem that another package, a script or an importable path gives."""
+    try:
+        plugin = registry.find("problems", name)
+    except UnknownNameError:
+        known = registry.names("problems")
+        raise UnknownNameError(
+            f"no problem is called {name!r}{did_you_mean(name, known)}; known are {', '.join(known)}"
+        ) from None
+    build = plugin.load()
+    if isinstance(build, Entry):
+        return replace(build, plugin=plugin)
+    if not callable(build):
+        raise plugin.error(f"a {type(build).__name__} cannot be called")
+    about = inspect.getdoc(build) or "a problem without a description"
+    source = f"{plugin.package} {plugin.version}".strip() or plugin.path
+    unknown = Assumptions(*("open: nobody has said" for _ in range(4)))
+    label = name.rpartition(":")[2] if registry.is_path(name) else name
+    return Entry(label, about.splitlines()[0].rstrip("."), source, unknown, build, plugin)
+
+
+def _built(entry: Entry, parameters: dict[str, Any], plugin: Plugin) -> Problem:
+    """The problem that a plug-in's function makes; what goes wrong in there names the plug-in."""
+    try:
+        found: Any = entry.build(**parameters)
+    except PSRLError:
+        raise
+    except Exception as error:
+        raise plugin.error(f"raised {error!r} when the problem was made") from error
+    if isinstance(found, Parts):
+        return Problem(entry, parameters, found)
+    if isinstance(found, Problem):
+        return found
+    if isinstance(found, POMDP):
+        possible = (found.transition > 0).astype(np.float64)
+        return Problem(entry, parameters, Parts(found.setting, found.transition, concentration=possible))
+    raise plugin.error(f"it returned a {type(found).__name__}, not a POMDP or `Parts`")
 
 
 def fraction(name: str, value: float) -> float:

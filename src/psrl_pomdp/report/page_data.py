@@ -25,7 +25,7 @@ from ..errors import InvalidModelError, PSRLError
 from ..inference.choosing import DIRICHLET, FINITE, default_kind
 from ..models.model import POMDP, Units
 from ..planning import Plan, plan
-from ..studies.agent_kinds import LEARNERS
+from ..studies.agent_kinds import kind_of
 from ..studies.comparison import compare, told_of
 from ..studies.results import RunResult, jobs_of
 from ..studies.store import Store
@@ -220,7 +220,7 @@ class PageData:
     def _facts(self, place: int, spec: AgentSpec, curve: RegretCurve) -> AgentFacts:
         low, high = curve.interval
         several = curve.n_runs > 1
-        learner = LEARNERS[spec.kind]
+        learner = kind_of(spec.kind)
         return AgentFacts(
             label=spec.label,
             kind=spec.kind,
@@ -238,10 +238,10 @@ class PageData:
     def _prior(self, spec: AgentSpec) -> str:
         if spec.kind == "oracle":
             return _TRUTH
-        if not LEARNERS[spec.kind].uses_prior:
+        if not kind_of(spec.kind).uses_prior:
             return ""
         if self.model is None:
-            return default_kind(None, spec.prior)
+            return default_kind(None, spec.prior_kind)
         return self.results.experiment.kind_of_prior(spec)
 
     # -- posterior ----------------------------------------------------------------------------------

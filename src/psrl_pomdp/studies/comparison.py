@@ -22,7 +22,7 @@ from scipy import stats
 from ..analysis.estimators import RegretCurve
 from ..inference.choosing import DIRICHLET, FINITE, default_kind, finite_prior_of
 from ..models.model import POMDP
-from .agent_kinds import KINDS, LEARNERS
+from .agent_kinds import KINDS, kind_of
 from .store import Store
 from .study import AgentSpec
 from .study_results import StudyResults
@@ -53,7 +53,7 @@ def compare(
             {
                 "agent": agent.label,
                 "kind": agent.kind,
-                "about": LEARNERS[agent.kind].about,
+                "about": kind_of(agent.kind).about,
                 "told": told[agent.label],
                 **_regret(found[agent.label], times),
                 **took.get(agent.label, _NOTHING),
@@ -95,14 +95,24 @@ def contestants(model: POMDP, prior: str = "") -> dict[str, dict[str, Any]]:
     }
 
 
+def invited(name: str, prior: str = "") -> dict[str, Any]:
+    """Return a kind of another package, by name or importable path, as a table of a study.
+
+    It takes part only where it is named. Raises `UnknownNameError` where there is none.
+    """
+    kind = kind_of(name)
+    words = {"kind": name, "name": AgentSpec(name).label}
+    return words | ({"prior": prior} if prior and kind.uses_prior else {})
+
+
 def told_of(agent: AgentSpec, model: POMDP | None = None) -> str:
     """What an agent is told, in words; a finite family is more than rows.
 
     An agent whose prior is left open has the family where `model` has one.
     """
-    learner = LEARNERS[agent.kind]
-    has_family = learner.uses_prior and default_kind(model, agent.prior) == FINITE
-    return "sensor, family" if has_family else learner.told
+    kind = kind_of(agent.kind)
+    has_family = kind.uses_prior and default_kind(model, agent.prior_kind) == FINITE
+    return "sensor, family" if has_family else kind.told
 
 
 def decades(times: Sequence[int]) -> list[int]:

@@ -1,8 +1,8 @@
 """Where jobs run: any `concurrent.futures.Executor`.
 
 `local` is a pool of processes on this machine. `dask` and `ray` start a local cluster of that kind;
-`dask://host:port` and `ray://host:port` use one that is there. No shared file system is assumed: results come
-back through the engine.
+`dask://host:port` and `ray://host:port` use one that is there. Other packages add engines through
+`psrl_pomdp.registry`. No shared file system is assumed: results come back through the engine.
 """
 
 from __future__ import annotations
@@ -12,41 +12,69 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
-from ..errors import PSRLError, UnknownNameError, did_you_mean
-
-KINDS = ("local", "dask", "ray")
+from .. import registry
+from ..errors import PSRLError, UnknownNameError
+from ..registry import Plugin
 
 
 class MissingEngineError(PSRLError, ImportError):
     """An engine whose package is not installed; the message says how to."""
 
 
+@dataclass(frozen=True)
+class Engine:
+    """A kind of executor: called with an address, which may be empty, and a number of workers, it opens one.
+
+    `shares_filesystem` says whether workers see the folder of the study, so that long jobs can be kept half
+    done. An engine of another package is any callable of this kind, with or without that attribute.
+    """
+
+    opened: Callable[[str, int], AbstractContextManager[Executor]]
+    shares_filesystem: bool = False
+
+    def __call__(self, address: str, workers: int) -> AbstractContextManager[Executor]:
+        return self.opened(address, workers)
+
+
 @contextmanager
 def engine(name: str, workers: int | None) -> Iterator[Executor]:
-    """An executor by its name, closed afterwards."""
-    kind = name.split("://", maxsplit=1)[0]
-    if kind not in KINDS:
-        raise UnknownNameError(f"engine {name!r} is none of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
-    count = workers or os.cpu_count() or 1
-    if kind == "local":
-        with local(count) as pool:
-            yield pool
-    elif kind == "dask":
-        with _dask(name, count) as pool:
-            yield pool
-    else:
-        with _ray(name, count) as pool:
-            yield pool
+    """An executor by its name, or by NAME://ADDRESS, closed afterwards."""
+    plugin, address = _split(name)
+    factory = plugin.load()
+    if not callable(factory):
+        raise plugin.error(f"a {type(factory).__name__} cannot be called")
+    with ExitStack() as stack:
+        try:
+            pool = stack.enter_context(factory(address, workers or os.cpu_count() or 1))
+        except PSRLError:
+            raise
+        except Exception as error:
+            raise plugin.error(f"raised {error!r} when it was opened with {address!r}") from error
+        if not callable(getattr(pool, "submit", None)):
+            raise plugin.error(f"it gave a {type(pool).__name__}, which is no executor: it has no `submit`")
+        yield pool
+
+
+def plugin_of(name: str) -> Plugin:
+    """Return the plug-in that NAME or NAME://ADDRESS stands for; `UnknownNameError` where there is none."""
+    return _split(name)[0]
 
 
 def keeps_files(name: str) -> bool:
     """Whether workers see the folder of the study, so that long jobs can be kept half done."""
-    return name == "local"
+    return bool(getattr(_split(name)[0].load(), "shares_filesystem", False))
+
+
+def _split(name: str) -> tuple[Plugin, str]:
+    """The plug-in and the address in `ray://host:10001`."""
+    kind, _, address = name.partition("://")
+    return registry.find("executors", kind), address
 
 
 @contextmanager
@@ -60,6 +88,12 @@ def local(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=False, cancel_futures=True)
         for worker in workers_left:  # what they were at is kept half done, or was not begun
             worker.terminate()
+
+
+def _local(address: str, workers: int) -> AbstractContextManager[Executor]:
+    if address:
+        raise UnknownNameError(f"engine local has no address, got {address!r}")
+    return local(workers)
 
 
 def _watch(parent: int) -> None:
@@ -81,10 +115,10 @@ def _watch(parent: int) -> None:
 
 
 @contextmanager
-def _dask(name: str, workers: int) -> Iterator[Executor]:
+def _dask(address: str, workers: int) -> Iterator[Executor]:
     dask = _installed("distributed", "dask")
-    if "://" in name:
-        with dask.Client(name.replace("dask://", "tcp://")) as client:
+    if address:
+        with dask.Client(f"tcp://{address}") as client:
             yield client.get_executor(pure=False, retries=3)
         return
     with (
@@ -102,10 +136,10 @@ def _dask(name: str, workers: int) -> Iterator[Executor]:
 
 
 @contextmanager
-def _ray(name: str, workers: int) -> Iterator[Executor]:
+def _ray(address: str, workers: int) -> Iterator[Executor]:
     ray = _installed("ray", "ray")
-    address = {"address": name} if "://" in name else {"num_cpus": workers, "include_dashboard": False}
-    ray.init(**address, log_to_driver=False, configure_logging=False)
+    where = {"address": f"ray://{address}"} if address else {"num_cpus": workers, "include_dashboard": False}
+    ray.init(**where, log_to_driver=False, configure_logging=False)
     try:
         yield RayExecutor(ray)
     finally:
@@ -133,3 +167,8 @@ class RayExecutor(Executor):
 
 def _called(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return function(*args, **kwargs)
+
+
+LOCAL = Engine(_local, shares_filesystem=True)
+DASK = Engine(_dask)
+RAY = Engine(_ray)

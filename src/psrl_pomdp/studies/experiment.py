@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import registry
 from ..agents.planning_budget import Effort
 from ..agents.schedules import schedule_named
 from ..errors import InvalidModelError
@@ -23,9 +24,11 @@ from ..io import load
 from ..models.model import POMDP
 from ..planning import Plan, plan
 from ..problems import problem
-from ..protocols import Agent, Prior
+from ..protocols import Agent, Planner, Prior
 from ..simulation.runs import Simulation, log_spaced
-from .agent_kinds import LEARNERS, Told, make
+from .agent_kinds import Told, make
+from .agent_kinds import kind_of as agent_kind
+from .priors import prior_of
 from .study import AgentSpec, Study
 
 _WORLD, _TRUTH, _AGENT = 0, 1, 2  # what a stream is for
@@ -39,8 +42,9 @@ class Experiment:
     that its problem does not have, or its model file cannot be read or was changed.
     """
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, problem: POMDP | None = None) -> None:
         self.study = study
+        self._given = problem  # in place of the study's own
         self._plans: OrderedDict[POMDP, Plan] = OrderedDict()
         self._priors: dict[str, Prior] = {}
         self._drawn: tuple[int, POMDP] | None = None  # the latest run, and its true model
@@ -51,6 +55,8 @@ class Experiment:
     def problem(self) -> POMDP:
         """The problem of the study, or the model in its file."""
         study = self.study
+        if self._given is not None:
+            return self._given
         if not study.file_sha256:
             return problem(study.problem, **study.parameters)
         if study.parameters:
@@ -88,7 +94,7 @@ class Experiment:
         """Return what an agent believes at first."""
         key = repr(spec.prior)
         if key not in self._priors:
-            self._priors[key] = prior_for(self.problem, spec.prior)
+            self._priors[key] = prior_of(self.problem, spec.prior)
         return self._priors[key]
 
     def kind_of_prior(self, spec: AgentSpec) -> str:
@@ -103,7 +109,7 @@ class Experiment:
     @cached_property
     def common_prior(self) -> Prior:
         """The prior of all learners of the study: worlds are drawn from it for the Bayesian regret."""
-        priors = [self.prior(agent) for agent in self.study.agents if LEARNERS[agent.kind].uses_prior]
+        priors = [self.prior(agent) for agent in self.study.agents if agent_kind(agent.kind).uses_prior]
         priors = priors or [prior_for(self.problem)]
         if any(prior != priors[0] for prior in priors):
             raise InvalidModelError(
@@ -130,6 +136,7 @@ class Experiment:
             ),
             schedule=schedule_named(spec.schedule) if spec.schedule else None,
             options=spec.options,
+            planner=_planner_of(spec.planner) if spec.planner else None,
         )
         return make(spec.kind, told)
 
@@ -153,6 +160,14 @@ class Experiment:
             except InvalidModelError as error:
                 found[spec.label] = str(error)
         return found
+
+
+def _planner_of(name: str) -> Planner:
+    plugin = registry.find("planners", name)
+    planner: Planner = plugin.load()
+    if not callable(planner):
+        raise plugin.error(f"a {type(planner).__name__} cannot be called")
+    return planner
 
 
 def check_file(study: Study) -> None:

@@ -28,6 +28,9 @@ from ..protocols import SavableAgent
 from ..simulation.runs import Simulation
 from ..simulation.trace import Trace
 from .experiment import experiment_of
+from .priors import dirichlet_of as dirichlet_of
+from .priors import prior_of as prior_of
+from .provenance import plugins_of
 from .results import FORMAT, EpisodeColumns, Job, RunResult, TrueAverage, encode
 from .study import Study
 
@@ -93,7 +96,7 @@ def _file_of(best: Plan) -> bytes:
 
 def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | None:
     """Keeps the run at times; the clock decides when, and changes no result."""
-    if partial is None:
+    if partial is None or not hasattr(run.agent, "to_bytes"):
         return None
     last = time.monotonic()
 
@@ -119,6 +122,7 @@ def result_of(
     return RunResult(
         format=FORMAT,
         version=__version__,
+        plugins=plugins_of(study),
         platform=f"{platform.system()} {platform.machine()}, numpy {np.__version__}",
         study=study.fingerprint,
         agent=job.agent,

@@ -109,6 +109,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     format: int = 1  # of this struct; format 1 did not say
     version: str  # of the package that wrote it
+    plugins: list[dict[str, str]] = []  # what the study uses of other packages
     platform: str
     study: str  # the fingerprint of the study
     agent: str

@@ -8,27 +8,23 @@ from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from .. import registry
 from .._numba import jit as compiled
 from .._serialization.atomic_files import write_atomically
 from ..errors import PSRLError
-from .agent_kinds import LEARNERS, NOTHING
-from .executors import engine, keeps_files
+from .agent_kinds import NOTHING, kind_of
+from .executors import engine, keeps_files, plugin_of
 from .experiment import experiment_of
 from .jobs import Finished, perform, perform_and_measure
+from .provenance import plugins_of
 from .results import Job, RunResult, decode, jobs_of
 from .store import Store
 from .study import Study
 
 _CLUSTER = 64  # workers that a cluster of unknown size is fed for
 _AT_ONCE = 4  # jobs in the engine's hands for each worker: enough to keep it busy
-_WITH_POSTERIORS = (
-    "psrl",
-    "mean",
-    "map",
-    "oracle",
-    "ba-pomcp",
-)  # they say what they need
 _ATTEMPTS = 3  # for a job whose worker died
 
 
@@ -70,7 +66,8 @@ def run(
     """
     with store.locked():
         todo, complaints = store.missing()
-        progress = Progress(len(jobs_of(store.study)), notes=complaints)
+        changed = _changed_plugins(store)
+        progress = Progress(len(jobs_of(store.study)), notes=[*complaints, *changed])
         if in_turn:
             order = [agent.label for agent in store.study.agents]
             todo.sort(key=lambda job: order.index(job.agent))
@@ -78,7 +75,9 @@ def run(
         for job in set(jobs_of(store.study)) - set(todo):
             _note_regret(progress, store.read(job))
         report(progress)
-        store.log(event="run", jobs=len(todo), engine=engine_name)
+        store.log(event="run", jobs=len(todo), engine=engine_name, **_engine_package(engine_name))
+        for change in changed:
+            store.log(event="plug-in changed", what=change)
         for complaint in complaints:
             store.log(event="damaged", what=complaint)
         if not todo:
@@ -124,7 +123,7 @@ def _with_engine(
 def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Job]]:
     """The jobs of the first agent, if it has no posterior, and the others."""
     spec = study.agents[0]
-    quick = spec.kind not in _WITH_POSTERIORS
+    quick = not kind_of(spec.kind).has_posterior
     return (
         [job for job in todo if quick and job.agent == spec.label],
         [job for job in todo if not (quick and job.agent == spec.label)],
@@ -134,9 +133,9 @@ def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Jo
 def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
     """Have other processes compile what is not on disk; jobs of agents that need least of it come first."""
     experiment = experiment_of(study)
-    knows_little = {spec.label for spec in study.agents if LEARNERS[spec.kind].told == NOTHING}
+    knows_little = {spec.label for spec in study.agents if kind_of(spec.kind).told == NOTHING}
     for spec in study.agents:
-        if spec.kind in _WITH_POSTERIORS:
+        if kind_of(spec.kind).has_posterior:  # then it says what it needs
             with suppress(PSRLError):
                 experiment.agent(spec, 0)
     for group in compiled.GROUPS:
@@ -176,7 +175,7 @@ def _all(
             partial = store.partial_path(job) if keep else None
             wanted = asked is None and store.study.truth == "fixed" and not store.plan_path.exists()
             try:
-                future = pool.submit(perform_and_measure, store.study, job, partial, with_plan=wanted)
+                future = _submitted(pool, store.study, job, partial, wanted)
             except (BrokenExecutor, RuntimeError):
                 return [job, *reversed(waiting), *undone, *(j for j, _ in running.values())]
             running[future] = job, time.monotonic()
@@ -190,6 +189,46 @@ def _all(
                 undone.append(job)
         report(progress)
     return undone
+
+
+def _submitted(
+    pool: Executor, study: Study, job: Job, partial: Path | None, with_plan: bool
+) -> Future[Finished]:
+    """Hand a job to the pool, with what this program has registered if there is any."""
+    registered = registry.registrations()
+    if registered:
+        return pool.submit(
+            registry.call_with, registered, perform_and_measure, study, job, partial, with_plan=with_plan
+        )
+    return pool.submit(perform_and_measure, study, job, partial, with_plan=with_plan)
+
+
+def _engine_package(name: str) -> dict[str, dict[str, str]]:
+    """What the log says of an engine of another package."""
+    plugin = plugin_of(name)
+    return {} if plugin.built_in else {"engine_plugin": registry.provenance(plugin)}
+
+
+def _changed_plugins(store: Store) -> list[str]:
+    """In words: plug-ins that are not what they were when the study was begun."""
+    before = {(each["group"], each["name"]): each for each in store.plugins}
+    said = []
+    for now in plugins_of(store.study):
+        then = before.get((now["group"], now["name"]), now)
+        if then != now:
+            was, present = (_version_of(each) for each in (then, now))
+            said.append(
+                f"{now['name']} of the group {now['group']} was {was} when the study was begun, and is "
+                f"{present}: results before and after may differ"
+            )
+    return said
+
+
+def _version_of(plugin: dict[str, str]) -> str:
+    """The package and the version, or the file's checksum where there is no package."""
+    if "package" in plugin:
+        return f"{plugin['package']} {plugin['version']}"
+    return f"{plugin['path']} (SHA-256 {plugin['sha256'][:12]})"
 
 
 def _finish(store: Store, job: Job, future: Future[Finished], begun: float, progress: Progress) -> bool:

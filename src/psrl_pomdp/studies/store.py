@@ -1,7 +1,7 @@
 """The folder of a study: what was asked, and a file for every job that is done.
 
     study.toml            the study itself; whoever comes back finds what was asked
-    manifest.json         version, platform, when and by which command
+    manifest.json         version, platform, when, and the plug-ins that the study uses
     results/NAME.json     one for each finished job, sealed with a checksum
     truth.npz             the plan that regrets are measured against, where all runs share one true model
     partial/NAME.run      unfinished long jobs, as of their last checkpoint
@@ -23,9 +23,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from .._serialization.atomic_files import write_atomically
 from .._version import __version__
 from ..errors import ParseError, PSRLError
+from .provenance import plugins_of
 from .results import Job, RunResult, check_result, decode, jobs_of
 from .study import Study, read_study
 
@@ -55,13 +58,15 @@ class Store:
         store = cls(folder, study)
         store.results.mkdir(parents=True, exist_ok=True)
         store.partial.mkdir(exist_ok=True)
-        made = {
+        made: dict[str, Any] = {
             "version": __version__,
             "platform": platform.platform(),
             "python": platform.python_version(),
             "made": _now(),
             "study": study.fingerprint,
         }
+        if plugins := plugins_of(study):
+            made["plugins"] = plugins
         write_atomically(folder / "manifest.json", (json.dumps(made, indent=1) + "\n").encode())
         write_atomically(folder / "study.toml", text)  # last: now it is a study
         return store
@@ -86,6 +91,15 @@ class Store:
         store.results.mkdir(exist_ok=True)
         store.partial.mkdir(exist_ok=True)
         return store
+
+    @property
+    def plugins(self) -> list[dict[str, str]]:
+        """The plug-ins of other packages, as the manifest recorded them when the study was begun."""
+        try:
+            made = json.loads((self.folder / "manifest.json").read_bytes())
+            return msgspec.convert(made.get("plugins", []), list[dict[str, str]])
+        except (OSError, ValueError, RecursionError, AttributeError):
+            raise StudyError(f"{self.folder / 'manifest.json'} is missing or damaged") from None
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -9,7 +9,7 @@
     [[agents]]
     name = "psrl"                # what results are called by; by default the kind
     kind = "psrl"
-    prior = "finite"             # or "dirichlet"
+    prior = "finite"             # or "dirichlet", or { kind = "mypackage:MyPrior", rate = 2.0 }
     schedule = "doubling"        # or "tsde", "fixed-100"
 
     [[agents]]
@@ -28,10 +28,10 @@ from typing import Any
 
 import msgspec
 
+from .. import registry
 from ..agents.schedules import schedule_named
-from ..errors import InvalidModelError, ParseError, did_you_mean
-from ..inference.choosing import PRIOR_KINDS
-from .agent_kinds import KINDS, LEARNERS
+from ..errors import InvalidModelError, ParseError, PluginError, UnknownNameError, did_you_mean
+from .agent_kinds import LEARNERS, kind_of
 
 _LARGEST_FILE = 1 << 20  # bytes
 _RANGES = {"horizon": (1, 10**9), "seeds": (1, 10**6), "per_decade": (1, 1000), "seed": (0, 2**63 - 1)}
@@ -45,7 +45,9 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     kind: str
     name: str = ""  # the kind, where it is left out
-    prior: str = ""  # one of PRIOR_KINDS; where it is left out, the family if the problem has one
+    # "finite" or "dirichlet"; where it is left out, the family if the problem has one. A prior of another
+    # package by its name or importable path, or a table with `kind` and its options.
+    prior: str | dict[str, Any] = ""
     schedule: str = ""  # the paper's for the prior, where it is left out
     floor: float = 1e-6  # ε_k is planned for no finer than this
     ceiling: float = 0.02
@@ -53,10 +55,17 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     atol: float | None = None  # and in the problem's own units
     max_work: float = 3e8  # counted operations for one plan
     options: dict[str, bool | int | float | str] = {}  # what else the kind can be told, by name
+    planner: str = ""  # by its name or importable path; where it is left out, the certified one
 
     @property
     def label(self) -> str:
-        return self.name or self.kind
+        """What results are called by: the name, or the kind, of whose path only the end is taken."""
+        return self.name or self.kind.rpartition(":")[2]
+
+    @property
+    def prior_kind(self) -> str:
+        """The name or the path of the prior; empty where it is left out."""
+        return self.prior if isinstance(self.prior, str) else str(self.prior.get("kind", ""))
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -89,7 +98,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 def _all_but_empty_options(agent: AgentSpec) -> dict[str, Any]:
     """What was asked of an agent; studies from before there were such keys keep their fingerprints."""
-    later = ("options", "rtol", "atol")
+    later = ("options", "rtol", "atol", "planner")
     words = msgspec.structs.asdict(agent)
     return {key: value for key, value in words.items() if value or key not in later}
 
@@ -162,12 +171,7 @@ def _check(study: Study, name: str) -> None:
         refuse("agents is empty: at least one is wanted")
     labels = [agent.label for agent in study.agents]
     for i, agent in enumerate(study.agents):
-        _one_of(f"agents[{i}].kind", agent.kind, KINDS, name)
-        if agent.prior:
-            _one_of(f"agents[{i}].prior", agent.prior, PRIOR_KINDS, name)
-        for key in ("prior", "schedule"):
-            if getattr(agent, key) and not LEARNERS[agent.kind].uses_prior:
-                refuse(f"agents[{i}].{key}: {agent.kind} has none")
+        _check_names(f"agents[{i}].", agent, name)
         if not 0.0 <= agent.floor <= agent.ceiling <= 1.0 or not agent.ceiling > 0.0:
             refuse(
                 f"agents[{i}].floor is {agent.floor} and ceiling {agent.ceiling}: "
@@ -188,6 +192,38 @@ def _check(study: Study, name: str) -> None:
                 schedule_named(agent.schedule)
             except (LookupError, InvalidModelError) as error:
                 refuse(f"agents[{i}].schedule: {error}")
+
+
+def _check_names(where: str, agent: AgentSpec, name: str) -> None:
+    """Refuse a kind, a prior or a planner that nothing is called, and what the kind does not have."""
+    _found("agents", f"{where}kind", agent.kind, name)
+    if isinstance(agent.prior, dict) and not isinstance(agent.prior.get("kind"), str):
+        raise ParseError(f'{where}prior has no kind, such as {{ kind = "dirichlet" }}', path=name)
+    if agent.prior:
+        _found("priors", f"{where}prior", agent.prior_kind, name)
+    if agent.planner:
+        _found("planners", f"{where}planner", agent.planner, name)
+    try:
+        kind = kind_of(agent.kind)
+    except PluginError as error:
+        raise ParseError(f"{where}kind: {error}", path=name) from error
+    for key in ("prior", "schedule"):
+        if getattr(agent, key) and not kind.uses_prior:
+            raise ParseError(f"{where}{key}: {agent.kind} has none", path=name)
+    if agent.planner and kind.make is not LEARNERS["psrl"].make:
+        raise ParseError(f"{where}planner: {agent.kind} takes none", path=name)
+
+
+def _found(group: str, key: str, value: str, name: str) -> None:
+    """Refuse what is neither the name of a plug-in nor an importable path."""
+    try:
+        registry.find(group, value)
+    except UnknownNameError:
+        known = registry.names(group)
+        text = f"{key} is {value!r}, not one of {', '.join(known)}{did_you_mean(value, known)}"
+        raise ParseError(f"{text}, nor an importable path (group psrl_pomdp.{group})", path=name) from None
+    except PluginError as error:
+        raise ParseError(f"{key}: {error}", path=name) from error
 
 
 def _one_of(key: str, value: str, known: tuple[str, ...], name: str) -> None:

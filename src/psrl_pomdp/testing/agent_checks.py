@@ -12,6 +12,8 @@ from ..simulation.runs import simulate
 
 Factory = Callable[[int], Any]
 
+NOT_SAVED = "it has no to_bytes and from_bytes: a long run cannot be taken up after a crash"
+
 
 def broken_promises(make: Factory, model: POMDP, steps: int) -> Iterator[str]:
     """In words: what an agent does that the protocol does not allow."""
@@ -34,7 +36,7 @@ def _kept(make: Factory, model: POMDP, wanted: list[int]) -> Iterator[str]:
     """Saved half way and loaded, it must go on as if nothing had been."""
     agent, half = make(1), len(wanted) // 2
     if not hasattr(agent, "to_bytes"):
-        yield "it has no to_bytes and from_bytes: a long run cannot be taken up after a crash"
+        yield NOT_SAVED
         return
     world = _Answers(model)
     _played(agent, world, half)

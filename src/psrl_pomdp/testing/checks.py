@@ -201,19 +201,20 @@ def check_agent(make: Callable[[int], object], model: POMDP, *, steps: int = 60)
     """Whether the agents that `make(seed)` gives keep to the protocol, tried on `model`.
 
     Actions must be actions; the same seed and readings must give the same ones; lost readings must be
-    taken; and an agent that was saved and loaded must go on as if it had not been.
+    taken; and an agent that was saved and loaded must go on as if it had not been. An agent that cannot be
+    saved is doubtful.
 
     >>> from psrl_pomdp import PSRLAgent, problem
     >>> world = problem("separated")
     >>> check_agent(lambda seed: PSRLAgent(world.family, seed=seed), world)
     []
     """
-    from .agent_checks import broken_promises
+    from .agent_checks import NOT_SAVED, broken_promises
 
     found = []
     try:
         for text in broken_promises(make, model, steps):
-            found.append(Finding("wrong", text))
+            found.append(Finding("doubtful" if text == NOT_SAVED else "wrong", text))
     except Exception as error:
         found.append(Finding("wrong", f"raised {error!r}"))
     return found

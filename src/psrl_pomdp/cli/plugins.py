@@ -1,0 +1,110 @@
+"""`psrl-pomdp plugins`: what this package and others bring, and whether it works."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import console, json_option, note, plain, print_json
+
+if TYPE_CHECKING:
+    from ..registry import Plugin
+
+
+@click.command("plugins", short_help="List plug-ins of this and of other packages, and check them.")
+@click.argument("names", metavar="[NAME|GROUP|PACKAGE]...", nargs=-1)
+@click.option("--check", is_flag=True, help="Load each and hold it to the contract of its group.")
+@json_option
+def command(names: tuple[str, ...], check: bool, as_json: bool) -> None:
+    """List priors, agents, planners, problems, executors and file formats.
+
+    Installed packages add to them by entry points. Without a NAME, a GROUP or a PACKAGE all of them are
+    listed. With --check each one is loaded and tried. An importable path such as mypackage.agent:MyAgent is
+    checked as an agent; write priors=mypackage:MyPrior for another group.
+
+    \b
+    Examples:
+      psrl-pomdp plugins
+      psrl-pomdp plugins executors
+      psrl-pomdp plugins --check my-package
+      psrl-pomdp plugins --check mymodule:MyAgent priors=mymodule:MyPrior
+
+    \b
+    Exit codes:
+      0  nothing is wrong
+      1  some plug-in cannot be used, or there was an error, described on stderr
+      2  a mistake in the command line
+    """
+    rows = [_row(plugin) for plugin in _chosen(names)]
+    if check:
+        from ..studies.plugin_checks import check_plugin
+
+        for plugin, row in zip(_chosen(names), rows, strict=True):
+            note(f"checking {plugin.group[:-1]} {plugin.name} ...")
+            row["findings"] = [{"level": each.level, "text": each.text} for each in check_plugin(plugin)]
+    if as_json:
+        print_json(rows)
+    else:
+        _print(rows, check)
+    if any(finding["level"] == "wrong" for row in rows for finding in row.get("findings", ())):
+        click.get_current_context().exit(1)
+
+
+def _chosen(names: tuple[str, ...]) -> list[Plugin]:
+    """Those of the given names, groups or packages, in the order of the groups."""
+    from .. import registry
+    from ..errors import UnknownNameError, did_you_mean
+
+    everything = [plugin for group in registry.GROUPS for plugin in registry.plugins(group)]
+    paths, wanted, known = [], set(), set()
+    for plugin in everything:
+        known |= {plugin.name, plugin.group, plugin.package}
+    for name in names:
+        group, equals, path = name.rpartition("=")
+        if registry.is_path(path):
+            paths.append(registry.find(group if equals else "agents", path))
+        elif name in known:
+            wanted.add(name)
+        else:
+            raise UnknownNameError(
+                f"no plug-in, group or package is called {name!r}{did_you_mean(name, known)}"
+            )
+    if not names:
+        return everything
+    return [p for p in everything if wanted & {p.name, p.group, p.package}] + paths
+
+
+def _row(plugin: Plugin) -> dict[str, Any]:
+    return {
+        "group": f"psrl_pomdp.{plugin.group}",
+        "name": plugin.name,
+        "package": plugin.package,
+        "version": plugin.version,
+        "object": plugin.path,
+    }
+
+
+def _print(rows: list[dict[str, Any]], checked: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out, group, table = console(), "", Table()
+    narrow = out.width < 100
+    for i, row in enumerate(rows):
+        if row["group"] != group:
+            group = row["group"]
+            table = Table(box=None, pad_edge=False, show_header=False)
+            table.add_column(no_wrap=True, min_width=18)
+            table.add_column(no_wrap=True, min_width=24)
+            out.print(Text(f"{group}:", style="bold"))
+        origin = f"{row['package']} {row['version']}".strip() or "no package"
+        cells = [f"  {row['name']}", origin, *([] if narrow else [row["object"]])]
+        table.add_row(*(Text(plain(cell)) for cell in cells))
+        for finding in row.get("findings", ()):
+            table.add_row(Text(""), Text(plain(f"{finding['level']}: {finding['text']}"), overflow="fold"))
+        if i + 1 == len(rows) or rows[i + 1]["group"] != group:
+            out.print(table)
+    if checked:
+        wrong = sum(any(f["level"] == "wrong" for f in row["findings"]) for row in rows)
+        out.print(f"{len(rows)} plug-ins were checked; {wrong or 'none'} cannot be used.")

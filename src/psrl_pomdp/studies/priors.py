@@ -1,0 +1,84 @@
+"""Priors by name: what a study's `prior = ...` stands for, for the problem at hand.
+
+The factory of a prior takes the problem's model and the options of the study, and returns the prior. A class
+takes the model's setting instead of the model, because that is what all priors of this package are made from.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from .. import registry
+from ..errors import InvalidModelError, PSRLError, did_you_mean
+from ..inference import DirichletPrior, FinitePrior
+from ..inference.choosing import DIRICHLET, default_kind, dirichlet_prior_of, finite_prior_of
+from ..models.model import POMDP
+from ..registry import Plugin
+
+
+def finite_of(model: POMDP) -> FinitePrior:
+    """Return the finite family that comes with the problem; `InvalidModelError` where there is none."""
+    family = finite_prior_of(model)
+    if family is None:
+        raise InvalidModelError(
+            f'{model.name or "this model"} has no finite family: prior = "{DIRICHLET}" is meant'
+        )
+    return family
+
+
+def dirichlet_of(model: POMDP) -> DirichletPrior:
+    """Return the problem's own Dirichlet rows, or Dirichlet(1) over every transition that is possible."""
+    return dirichlet_prior_of(model)
+
+
+def prior_of(model: POMDP, wanted: str | Mapping[str, Any]) -> Any:
+    """Return the prior that a study asks for by name, importable path, or a table with `kind` and options.
+
+    Where nothing is asked for it is the finite family if the problem has one, else the Dirichlet rows. Raises
+    `PluginError` where the factory fails or returns no prior.
+    """
+    options = {} if isinstance(wanted, str) else {key: wanted[key] for key in wanted if key != "kind"}
+    kind = wanted if isinstance(wanted, str) else str(wanted["kind"])
+    plugin = registry.find("priors", default_kind(model, kind))
+    return made(plugin, plugin.load(), model, options)
+
+
+def made(plugin: Plugin, factory: Any, model: POMDP, options: Mapping[str, Any]) -> Any:
+    """Return the prior that a plug-in's factory makes for a model."""
+    if not callable(factory):
+        raise plugin.error(f"a {type(factory).__name__} cannot be called")
+    first = model.setting if isinstance(factory, type) else model
+    _check_options(plugin, factory, options)
+    try:
+        prior = factory(first, **options)
+    except PSRLError:
+        raise
+    except Exception as error:
+        raise plugin.error(f"raised {error!r} when a prior was made") from error
+    lacks = [name for name in ("sample", "posterior") if not callable(getattr(prior, name, None))]
+    lacks += [] if hasattr(prior, "setting") else ["setting"]
+    if lacks:
+        raise plugin.error(f"it returned a {type(prior).__name__}, which is no prior: it has no {lacks[0]}")
+    sizes = [(each.n_actions, each.n_states, each.n_observations) for each in (prior.setting, model.setting)]
+    if sizes[0] != sizes[1]:
+        raise plugin.error(
+            f"it returned a prior for {sizes[0]} actions, states and observations, the problem has {sizes[1]}"
+        )
+    return prior
+
+
+def _check_options(plugin: Plugin, factory: Any, options: Mapping[str, Any]) -> None:
+    """Refuse an option that the factory does not have, by name."""
+    try:
+        parameters = list(inspect.signature(factory).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return
+    known = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    for key in options:
+        if key not in known:
+            has = ", ".join(known) or "none"
+            raise plugin.error(f"it has no option {key!r}{did_you_mean(key, known)}; it has {has}")
