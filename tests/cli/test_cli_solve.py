@@ -23,7 +23,7 @@ from psrl_pomdp._numba import jit as compiled
 from psrl_pomdp._serialization.archives import pack, unpack
 from psrl_pomdp.cli import solve
 from psrl_pomdp.planning import Round
-from psrl_pomdp.report import describe, plan_figure, plan_figures, save_figure
+from psrl_pomdp.report import describe, plan_figure, plan_figures, save_figure, style
 from psrl_pomdp.report import policy_text as policy_words
 
 COARSE = ("--tolerance", "1e-3")
@@ -578,7 +578,7 @@ def test_figures_with_hostile_names(n_states: int, tmp_path: Path) -> None:
     if n_states in (2, 3):
         assert legend is not None
         named = {text.get_text() for text in legend.get_texts()} - {"grid point"}
-        assert named == set(map(plan_figures._text, found.actions))
+        assert named == set(map(style.plain_text, found.actions))
         assert "_hidden" in named
 
 
@@ -586,9 +586,9 @@ def test_names_in_figures() -> None:
     from matplotlib.text import Text
 
     for name in HOSTILE:
-        shown = Text(0, 0, plan_figures._text(name))._preprocess_math(plan_figures._text(name))  # type: ignore[attr-defined]
+        shown = Text(0, 0, style.plain_text(name))._preprocess_math(style.plain_text(name))  # type: ignore[attr-defined]
         assert shown == (name.replace("\x1b", "\ufffd"), False)
-    assert len(plan_figures._text("x" * 1000)) < 40
+    assert len(style.plain_text("x" * 1000)) < 40
 
 
 def test_the_figure_says_what_the_plan_says() -> None:
@@ -623,7 +623,7 @@ def test_a_plan_without_a_round_can_be_drawn(tiger_plan: Plan) -> None:
 
 
 def test_more_actions_than_colours() -> None:
-    styles = plan_figures._paint(range(20))
+    styles = style.paint_of(range(20))
     assert len({(style["facecolor"], style.get("hatch")) for style in styles.values()}) == 20
 
 

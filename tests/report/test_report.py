@@ -20,8 +20,9 @@ from psrl_pomdp import POMDP, Setting, problem, save
 from psrl_pomdp.report import page as page_module
 from psrl_pomdp.report.page import page, write_page
 from psrl_pomdp.report.page_data import PageData
-from psrl_pomdp.report.page_figures import label, page_figures
+from psrl_pomdp.report.page_figures import page_figures
 from psrl_pomdp.report.page_replay import replay
+from psrl_pomdp.report.page_style import label
 from psrl_pomdp.report.page_text import verdict
 from psrl_pomdp.report.plan_figures import MissingExtraError
 from psrl_pomdp.simulation.trace import first_belief

@@ -16,15 +16,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from psrl_pomdp import ParseError, PSRLError, problem, save
+from psrl_pomdp import ParseError, PSRLError, plan, problem, save
+from psrl_pomdp import verify as plan_verify
 from psrl_pomdp._serialization.archives import pack, unpack
-from psrl_pomdp.studies import jobs, read_study, runner
+from psrl_pomdp.studies import experiment, jobs, read_study, runner
 from psrl_pomdp.studies.executors import engine
+from psrl_pomdp.studies.experiment import Experiment
 from psrl_pomdp.studies.jobs import perform
 from psrl_pomdp.studies.results import Job, decode, encode, jobs_of
 from psrl_pomdp.studies.runner import run, verify
 from psrl_pomdp.studies.store import Store, StudyError
 from psrl_pomdp.studies.study import Study, study_from, with_file
+from psrl_pomdp.studies.study_results import StudyResults
 from psrl_pomdp.studies.summary import summarise
 from psrl_pomdp.studies.tables import EPISODES, RUNS, write_tables
 
@@ -377,3 +380,92 @@ def test_parquet_holds_the_same_as_csv(tmp_path: Path) -> None:
     plain, _ = write_tables(store)
     assert tables[0].num_rows == len(plain.read_text().splitlines()) - 1
     assert tables[0].column("control").to_pylist()[-1] == store.read(Job("random", 0)).control[-1]
+
+
+# -- the plan of the truth ----------------------------------------------------------------------------
+
+
+def test_the_plan_that_regrets_are_measured_against_is_stored(tmp_path: Path) -> None:
+    study, model = small(agents=[{"kind": "random"}]), problem("separated")
+    store = Store.create(tmp_path / "s", study)
+    run(store, executor=Inline())
+    stored = StudyResults(store).plan_of_truth
+    assert stored is not None
+    for result in store.done():
+        assert (result.truth.lower, result.truth.upper) == (stored.lower_cost, stored.upper_cost)
+    low, high = plan_verify(stored, model)
+    assert low <= stored.lower + 1e-9
+    assert stored.upper <= high + 1e-9
+    whole = store.plan_path.read_bytes()
+    store.path(Job("random", 1)).unlink()
+    store.plan_path.unlink()
+    experiment._last = None  # which holds the plan
+    run(store, executor=Inline())
+    assert store.plan_path.read_bytes() == whole
+    store.plan_path.write_bytes(whole[:-9])
+    assert StudyResults(store).plan_of_truth is None
+    plan(problem("tiger"), 1e-2).save(store.plan_path)
+    assert StudyResults(store).plan_of_truth is None  # of another model
+
+
+def test_a_plan_is_stored_though_the_first_job_fails_and_not_where_every_run_has_its_own(
+    tmp_path: Path,
+) -> None:
+    asked: list[str] = []
+
+    class FirstFails(Inline):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            if kwargs["with_plan"]:
+                asked.append(args[1].name)
+            if args[1] == Job("random", 0):
+                failed: Future[Any] = Future()
+                failed.set_exception(OSError(28, "No space left on device"))
+                return failed
+            return super().submit(fn, *args, **kwargs)
+
+    store = Store.create(tmp_path / "fixed", small(agents=[{"kind": "random"}], seeds=9))
+    run(store, executor=FirstFails())
+    assert asked[0] == "random-00000"
+    assert len(asked) == 2
+    assert store.plan_path.exists()
+    drawn = Store.create(tmp_path / "drawn", small(agents=[{"kind": "random"}], truth="prior"))
+    run(drawn, executor=Inline())
+    assert not drawn.plan_path.exists()
+
+
+# -- reading a study ----------------------------------------------------------------------------------
+
+
+def test_results_of_a_study_are_read_once_and_what_is_missing_is_named(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "s", small(agents=[{"kind": "random"}, {"kind": "oracle"}]))
+    empty = StudyResults.open(tmp_path / "s")
+    assert set(empty.missing.values()) == {"not run so far"}
+    with pytest.raises(StudyError, match=r"no finished run .*psrl-pomdp resume"):
+        empty.require_some()
+    run(store, executor=Inline())
+    store.path(Job("oracle", 0)).unlink()
+    damaged = store.path(Job("random", 1))
+    damaged.write_bytes(damaged.read_bytes().replace(b'"cost"', b'"most"', 1))
+    with pytest.raises(ParseError, match="checksum"):
+        StudyResults.open(tmp_path / "s")
+    found = StudyResults.open(tmp_path / "s", skip_damaged=True)
+    assert found.missing.keys() == {"oracle-00000", "random-00001"}
+    assert {agent: [r.run for r in runs] for agent, runs in found.by_agent.items()} == {
+        "random": [0],
+        "oracle": [1],
+    }
+    assert found.effects["random-00000"]["steps"] == 300
+
+
+def test_the_regret_of_a_result_is_that_of_its_run() -> None:
+    """Against Trace.regret_curve, for rewards too."""
+    for name in ("separated", "tiger"):
+        study = small(problem=name, agents=[{"kind": "random"}], horizon=50)
+        result = decode(perform(study, Job("random", 0)), "x")
+        again = Experiment(study)
+        trace = again.simulation(study.agents[0], 0).until(50)
+        lower, upper = trace.regret_curve(again.plan_of_truth(0))
+        found = result.regret_interval()
+        np.testing.assert_allclose(found[0], lower, rtol=1e-12)
+        np.testing.assert_allclose(found[1], upper, rtol=1e-12)
+        assert result.final_regret == pytest.approx(0.5 * (lower[-1] + upper[-1]))

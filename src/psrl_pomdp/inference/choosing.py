@@ -99,18 +99,11 @@ def with_setting(prior: Prior, setting: Setting) -> Prior:
 
     Raises `InvalidModelError` where the prior has no method `replace` that does this.
     """
-    import numpy as np
-
-    from ..agents.serialization import ties_of
     from ..protocols import ReplacesSetting
-    from . import DirichletPrior
 
     if isinstance(prior, ReplacesSetting):
         moved: Prior = prior.replace(setting=setting)
         return moved
-    if isinstance(prior, DirichletPrior):  # which has no such method yet
-        known = {(int(a), int(s)): prior.concentration[a, s] for a, s in np.argwhere(prior.known)}
-        return DirichletPrior(setting, prior.concentration, known, ties_of(prior.row))
     raise InvalidModelError(f"{type(prior).__name__} has no method replace(setting=...): it cannot be moved")
 
 

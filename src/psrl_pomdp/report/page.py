@@ -30,8 +30,9 @@ from ..studies.store import Store
 from ..studies.study import Study
 from ..studies.study_results import StudyResults
 from .page_data import PageData, Say, silent
-from .page_figures import PageFigure, page_figures
+from .page_figures import page_figures
 from .page_replay import STEPS, replay, replay_figure
+from .page_style import PageFigure
 from .page_text import between, interval, listed, number, verdict
 from .paper_figures import inline_svg, policy_figure, write_figures
 from .plan_figures import MissingExtraError

@@ -1,66 +1,31 @@
-"""The figures of the page, as plotly takes them: plain dictionaries, drawn by the page itself.
-
-Colours are written as words (`@3` for the fourth hue, `@3/0.2` for a tint of it, `@ink`, `@grid`), which the
-page turns into those of its light or its dark palette. plotly reads a little HTML in its labels, so every
-text that came from outside goes through `label`. What the page itself shows beside a figure, such as its
-legend, is set as text and kept as it is (`meta`).
-"""
+"""The figures of the page, as plotly takes them: plain dictionaries, drawn by the page itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 
 from .page_data import AgentFacts, Concentration, Measure, PageData
+from .page_style import (
+    HUES,
+    ON_TOP,
+    PageFigure,
+    Table,
+    Trace,
+    axis_of,
+    band_trace,
+    dash_of,
+    hue_of,
+    label,
+    layout_of,
+    line_trace,
+    time_scale,
+    unit_suffix,
+)
 from .regret_figures import knee
 
-HUES = 7  # that the palettes of the page have
-_DASHES = ("solid", "dash", "dot")
 _MARKS = ("circle", "diamond", "square", "x")
-_LONGEST = 28
-_FEW = 5  # bands that can lie over each other and be seen
-_ON_TOP = 1000  # the first agent is drawn over the others
 _FAR = 30.0  # curves whose ends differ by this factor share a logarithmic axis only
-
-Trace = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Table:
-    """The numbers behind a figure."""
-
-    columns: tuple[str, ...]
-    rows: Sequence[Sequence[Any]]
-
-
-@dataclass(frozen=True)
-class PageFigure:
-    """One figure: what plotly draws, and what the page puts around it."""
-
-    key: str
-    title: str
-    alt: str  # for those who do not see it
-    traces: list[Trace]
-    layout: dict[str, Any]
-    table: Table
-    switches: tuple[str, ...] = ()  # the axes that can be linear or logarithmic
-    choices: tuple[str, ...] = ()  # agents, where one is shown at a time
-    floor: float = 0.0  # what a logarithmic axis shows of values that are not positive
-    knee: float = 0.0  # or: a logarithmic height is linear below this, so that 0 and less are shown too
-    height: int = 380
-    more: dict[str, Any] = field(default_factory=dict)
-
-
-def label(text: str, most: int = _LONGEST) -> str:
-    """A text from outside as nothing but text: printable, of bounded length, and without tags.
-
-    >>> label("</script><b>")
-    '&lt;/script&gt;&lt;b&gt;'
-    """
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    return escape(shown if len(shown) <= most else shown[: most - 1] + "…", quote=False)
 
 
 def page_figures(data: PageData) -> list[PageFigure]:
@@ -76,71 +41,6 @@ def page_figures(data: PageData) -> list[PageFigure]:
     return found
 
 
-# -- looks ------------------------------------------------------------------------------------------
-
-
-def _hue(place: int) -> str:
-    return f"@{place % HUES}"
-
-
-def _dash(place: int) -> str:
-    return _DASHES[place // HUES % len(_DASHES)]
-
-
-def _axis(title: str, **more: Any) -> dict[str, Any]:
-    return {"title": {"text": title}, "zeroline": False, **more}
-
-
-def _layout(x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {"xaxis": x, "yaxis": y, "hovermode": "closest", "showlegend": False, **more}
-
-
-def _line(name: str, place: int, x: Sequence[Any], y: Sequence[Any], unit: str = "", **more: Any) -> Trace:
-    """A curve; a single point is seen by its mark."""
-    return {
-        "type": "scatter",
-        "mode": "lines" if len(x) > 1 else "markers",
-        "name": label(name),
-        "legendgroup": label(name),
-        "x": x,
-        "y": y,
-        "line": {"color": _hue(place), "dash": _dash(place), "width": 2},
-        "marker": {"color": _hue(place), "size": 8},
-        "hovertemplate": f"%{{fullData.name}}<br>step %{{x:,}}: %{{y:.5g}}{unit}<extra></extra>",
-        "zorder": _ON_TOP - place,
-        "meta": {"label": name, "colour": _hue(place), "dash": _dash(place)},
-        **more,
-    }
-
-
-def _band(
-    name: str, place: int, x: Sequence[Any], low: Sequence[Any], high: Sequence[Any], among: int
-) -> Trace:
-    """The ground between two curves, as one closed line; fainter among many."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": label(name),
-        "legendgroup": label(name),
-        "x": [*x, *reversed(x)],
-        "y": [*high, *reversed(low)],
-        "fill": "toself",
-        "fillcolor": f"{_hue(place)}/{0.16 if among <= _FEW else 0.07}",
-        "line": {"width": 0, "color": _hue(place)},
-        "hoverinfo": "skip",
-        "meta": {"band": True, "group": name},
-    }
-
-
-def _unit(name: str) -> str:
-    return f" [{label(name)}]" if name else ""
-
-
-def _first_type(times: Sequence[int]) -> str:
-    """Logarithmic time, but for studies of a few steps."""
-    return "log" if times[-1] > 10 else "linear"
-
-
 # -- regret -----------------------------------------------------------------------------------------
 
 
@@ -153,8 +53,8 @@ def regret_figure(data: PageData) -> PageFigure:
         times, middle = curve.times.tolist(), curve.middle.tolist()
         low, high = (end.tolist() for end in curve.interval)
         if curve.n_runs > 1:
-            traces.append(_band(agent.label, agent.place, times, low, high, len(data.agents)))
-        traces.append(_line(agent.label, agent.place, times, middle))
+            traces.append(band_trace(agent.label, agent.place, times, low, high, len(data.agents)))
+        traces.append(line_trace(agent.label, agent.place, times, middle))
         ends = zip(low, high, strict=True) if curve.n_runs > 1 else [(None, None)] * len(times)
         rows += [
             (agent.label, t, m, *both) for t, m, both in zip(times, middle, ends, strict=True)
@@ -171,9 +71,9 @@ def regret_figure(data: PageData) -> PageFigure:
         title="Regret over time",
         alt=f"Curves of the mean regret over {times[-1]:,} steps, one for each of {len(data.agents)} agents.",
         traces=traces,
-        layout=_layout(
-            _axis("step", type=_first_type(times)),
-            _axis(f"regret{_unit(data.units.total_name)}", type=_height_type(data.agents)),
+        layout=layout_of(
+            axis_of("step", type=time_scale(times)),
+            axis_of(f"regret{unit_suffix(data.units.total_name)}", type=_height_type(data.agents)),
         ),
         table=Table(("agent", "step", "regret", "low", "high"), rows),
         switches=("x", "y"),
@@ -194,7 +94,7 @@ def _bound_trace(data: PageData, times: list[int]) -> Trace:
     values = data.bound.values.tolist()
     top = max(agent.regret for agent in data.agents)
     name = "Theorem 1’s bound"
-    return _line(name, 0, times, values) | {
+    return line_trace(name, 0, times, values) | {
         "line": {"color": "@ink", "dash": "dot", "width": 2},
         "meta": {"label": name, "colour": "@ink", "dash": "dot", "off": values[-1] > 5 * top},
     }
@@ -216,8 +116,8 @@ def posterior_figure(data: PageData, measure: Measure, agents: dict[str, Concent
     for name, found in agents.items():
         times, columns = found.times.tolist(), [c.tolist() for c in (found.mean, found.low, found.high)]
         if found.runs > 1:
-            traces.append(_band(name, places[name], times, columns[1], columns[2], len(agents)))
-        traces.append(_line(name, places[name], times, columns[0]))
+            traces.append(band_trace(name, places[name], times, columns[1], columns[2], len(agents)))
+        traces.append(line_trace(name, places[name], times, columns[0]))
         rows += [(name, *row) for row in zip(times, *columns, strict=True)]
     title, axis = _MEASURES[measure]
     span = {"range": [-0.03, 1.03]} if measure == "weight" else {"rangemode": "tozero"}
@@ -227,7 +127,7 @@ def posterior_figure(data: PageData, measure: Measure, agents: dict[str, Concent
         title=title,
         alt=f"Curves of the {axis} over time, for {len(agents)} agents.",
         traces=traces,
-        layout=_layout(_axis("step", type=_first_type(times)), _axis(axis, type="linear", **span)),
+        layout=layout_of(axis_of("step", type=time_scale(times)), axis_of(axis, type="linear", **span)),
         table=Table(("agent", "step", "mean", "least", "most"), rows),
         switches=("x", "y"),
         floor=max(1e-12, 0.5 * lowest),
@@ -245,10 +145,14 @@ def _dots(name: str, place: int, x: Sequence[Any], y: Sequence[Any], what: str) 
         "legendgroup": label(name),
         "x": x,
         "y": y,
-        "marker": {"color": f"{_hue(place)}/0.65", "size": 7, "symbol": _MARKS[place // HUES % len(_MARKS)]},
+        "marker": {
+            "color": f"{hue_of(place)}/0.65",
+            "size": 7,
+            "symbol": _MARKS[place // HUES % len(_MARKS)],
+        },
         "hovertemplate": f"%{{fullData.name}}<br>from step %{{x:,}}: {what}<extra></extra>",
-        "zorder": _ON_TOP - place,
-        "meta": {"label": name, "colour": _hue(place), "dash": _dash(place)},
+        "zorder": ON_TOP - place,
+        "meta": {"label": name, "colour": hue_of(place), "dash": dash_of(place)},
     }
 
 
@@ -267,13 +171,15 @@ def lengths_figure(data: PageData) -> PageFigure:
         for some in data.episodes.values()
         for e in some
     ]
-    kind = _first_type([data.study.horizon])
+    kind = time_scale([data.study.horizon])
     return PageFigure(
         key="lengths",
         title="How long episodes were",
         alt="Points: the length of each episode over the step at which it began.",
         traces=traces,
-        layout=_layout(_axis("first step of the episode", type=kind), _axis("length in steps", type=kind)),
+        layout=layout_of(
+            axis_of("first step of the episode", type=kind), axis_of("length in steps", type=kind)
+        ),
         table=Table(("agent", "run", "episode", "start", "length", "ended"), rows),
         switches=("x", "y"),
     )
@@ -305,8 +211,8 @@ def reasons_figure(data: PageData) -> PageFigure:
         title="Why they ended",
         alt="Bars: for each agent, the shares of its episodes by the reason for which they ended.",
         traces=traces,
-        layout=_layout(
-            _axis("% of the episodes", range=[0, 100]),
+        layout=layout_of(
+            axis_of("% of the episodes", range=[0, 100]),
             {"tickvals": spots, "ticktext": [label(n, 18) for n in names], "autorange": "reversed",
              "zeroline": False, "showgrid": False},
             barmode="stack",
@@ -350,9 +256,9 @@ def work_figure(data: PageData) -> PageFigure:
         title="Planning effort",
         alt="Points: the operations that each episode’s plan took, over the step at which it began.",
         traces=traces,
-        layout=_layout(
-            _axis("first step of the episode", type=_first_type([data.study.horizon])),
-            _axis("operations", type="log", exponentformat="SI"),
+        layout=layout_of(
+            axis_of("first step of the episode", type=time_scale([data.study.horizon])),
+            axis_of("operations", type="log", exponentformat="SI"),
         ),
         table=Table(
             ("agent", "run", "episode", "start", "work", "gap", "wanted", "shortfall", "status"), rows
@@ -374,7 +280,7 @@ def promises_figure(data: PageData) -> PageFigure:
                 "error_y": {
                     "type": "data",
                     "array": [0.5 * (e.upper - e.lower) for e in some],
-                    "color": _hue(places[name]),
+                    "color": hue_of(places[name]),
                     "thickness": 1.2,
                     "width": 2,
                 },
@@ -392,9 +298,9 @@ def promises_figure(data: PageData) -> PageFigure:
         title="What the plans promised",
         alt=f"Points with bars: the best average {kind} of each sampled model; dotted: that of the true one.",
         traces=traces,
-        layout=_layout(
-            _axis("first step of the episode", type=_first_type([data.study.horizon])),
-            _axis(f"average {kind}{_unit(data.units.average_name)}"),
+        layout=layout_of(
+            axis_of("first step of the episode", type=time_scale([data.study.horizon])),
+            axis_of(f"average {kind}{unit_suffix(data.units.average_name)}"),
             shapes=lines,
         ),
         table=Table(("agent", "run", "episode", "start", "lower", "upper"), rows),
@@ -430,11 +336,11 @@ def decomposition_figure(data: PageData) -> PageFigure:
         columns = [getattr(terms, name).mean(axis=0).tolist() for _, name, _ in _TERMS]
         total, regret = terms.bound.mean(axis=0).tolist(), terms.regret.mean(axis=0).tolist()
         for (words, _, place), values in zip(_TERMS, columns, strict=True):
-            traces.append(_choice(_line(words, place, times, values), agent))
+            traces.append(_choice(line_trace(words, place, times, values), agent))
         for words, values, dash in (("their sum", total, "dash"), ("regret", regret, "solid")):
             look = {"line": {"color": "@ink", "dash": dash, "width": 2.5}}
             meta = {"meta": {"label": words, "colour": "@ink", "dash": dash}}
-            traces.append(_choice(_line(words, 0, times, values) | look | meta, agent))
+            traces.append(_choice(line_trace(words, 0, times, values) | look | meta, agent))
         rows += [(agent, *row) for row in zip(times, *columns, total, regret, strict=True)]
     ends = [float(terms.regret[:, -1].mean()) for terms in data.decompositions.values()]
     return PageFigure(
@@ -442,8 +348,8 @@ def decomposition_figure(data: PageData) -> PageFigure:
         title="Where the regret may come from",
         alt="Curves over time: the four terms of the paper’s decomposition, their sum, and the regret.",
         traces=traces,
-        layout=_layout(
-            _axis("step", type=_first_type(times)), _axis(f"regret{_unit(data.units.total_name)}")
+        layout=layout_of(
+            axis_of("step", type=time_scale(times)), axis_of(f"regret{unit_suffix(data.units.total_name)}")
         ),
         table=Table(("agent", "step", "H K_T", "R_1", "R_2", "R_3", "sum", "regret"), rows),
         switches=("x", "y"),

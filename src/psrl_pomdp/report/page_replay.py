@@ -12,7 +12,7 @@ from ..agents.episode_records import Info
 from ..models.model import Units
 from ..studies.experiment import Experiment
 from ..studies.results import RunResult
-from .page_figures import PageFigure, Table, Trace, _axis, label
+from .page_style import PageFigure, Table, Trace, axis_of, label
 from .policy_text import Labels
 
 STEPS = 300
@@ -135,7 +135,9 @@ def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
         alt="Three lanes over time: the believed probability of each state, the readings, and the actions.",
         traces=traces,
         layout={
-            "xaxis": _axis("step", range=[0.5, min(len(steps), _WINDOW) + 0.5], anchor="y3", showgrid=False),
+            "xaxis": axis_of(
+                "step", range=[0.5, min(len(steps), _WINDOW) + 0.5], anchor="y3", showgrid=False
+            ),
             **{axis: _named(own, top) for (axis, own), top in zip(lanes.items(), tops, strict=True)},
             "hovermode": "closest",
             "showlegend": False,

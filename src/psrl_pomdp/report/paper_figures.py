@@ -15,20 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .page_data import PageData
-from .plan_figures import (
-    _COLOURS,
-    _INK,
-    _draw_intervals,
-    _draw_triangle,
-    _dress,
-    _legend_of_actions,
-    _paint,
-    _text,
-    need_matplotlib,
-    save_figure,
-)
-from .policy_text import _from_the_start, labels, successors
-from .regret_figures import _STYLES, regret_figure
+from .plan_figures import draw_intervals, draw_triangle, need_matplotlib, save_figure
+from .policy_text import labels, nodes_from_the_start, successors
+from .regret_figures import regret_figure
+from .style import COLORS, INK, dress_axes, legend_of_actions, line_style, paint_of, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,7 +89,7 @@ def posterior_figure(data: PageData) -> Figure:
             look = _look(data, agent)
             axes.plot(found.times, found.mean, **look)
             axes.fill_between(found.times, found.low, found.high, color=look["color"], alpha=0.15, lw=0)
-        _dress(axes, "Mean, and range of all runs", names[measure])
+        dress_axes(axes, "Mean, and range of all runs", names[measure])
         axes.set_xscale("log")
         axes.set_xlabel("step")
     _legend(figure, data, [agent for agents in data.concentrations.values() for agent in agents])
@@ -118,7 +108,7 @@ def episodes_figure(data: PageData) -> Figure:
         (left, "How long episodes were", "length in steps"),
         (right, "How many had begun, in one run", "episodes"),
     ):
-        _dress(axes, title, y)
+        dress_axes(axes, title, y)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("step")
@@ -139,7 +129,7 @@ def planning_figure(data: PageData) -> Figure:
         (left, "Planning effort", "counted operations"),
         (right, "Gap left (points) and wanted (lines)", "gap, costs scaled to [0, 1]"),
     ):
-        _dress(axes, title, y)
+        dress_axes(axes, title, y)
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlabel("first step of the episode")
@@ -157,11 +147,11 @@ def decomposition_figure(data: PageData) -> Figure:
             ("$R_2$", terms.gaps),
             ("$R_3$", terms.costs),
         )
-        for (name, values), colour in zip(parts, _COLOURS, strict=False):
+        for (name, values), colour in zip(parts, COLORS, strict=False):
             axes.plot(terms.times, values.mean(axis=0), color=colour, label=name)
-        axes.plot(terms.times, terms.bound.mean(axis=0), color=_INK, linestyle="--", label="sum")
-        axes.plot(terms.times, terms.regret.mean(axis=0), color=_INK, linewidth=2, label="regret")
-        _dress(axes, _text(agent), f"mean over {len(terms.regret)} runs")
+        axes.plot(terms.times, terms.bound.mean(axis=0), color=INK, linestyle="--", label="sum")
+        axes.plot(terms.times, terms.regret.mean(axis=0), color=INK, linewidth=2, label="regret")
+        dress_axes(axes, plain_text(agent), f"mean over {len(terms.regret)} runs")
         axes.set_xscale("log")
         axes.set_xlabel("step")
     handles, names = panels[0].get_legend_handles_labels()
@@ -183,14 +173,13 @@ def _panels(count: int, data: PageData) -> tuple[Figure, list[Axes]]:
     grid = figure.subplots(rows, columns, squeeze=False)
     for spare in grid.flat[count:]:
         spare.set_axis_off()
-    figure.suptitle(_text(data.study.title or data.name, 90), fontsize=13, fontweight="bold", color=_INK)
+    figure.suptitle(plain_text(data.study.title or data.name, 90), fontsize=13, fontweight="bold", color=INK)
     return figure, list(grid.flat[:count])
 
 
 def _look(data: PageData, agent: str) -> dict[str, Any]:
     """The colour and the stroke of an agent, as in the figure of regret."""
-    i = list(data.curves).index(agent)
-    return {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _STYLES[i // len(_COLOURS) % 4]}
+    return line_style(list(data.curves).index(agent))
 
 
 def _dots(axes: Axes, x: Sequence[float], y: Sequence[float], look: dict[str, Any]) -> None:
@@ -201,7 +190,7 @@ def _legend(figure: Figure, data: PageData, agents: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], marker="o", markersize=4, **_look(data, agent)) for agent in agents]
-    names = [_text(agent) for agent in agents]
+    names = [plain_text(agent) for agent in agents]
     figure.legend(handles, names, frameon=False, fontsize=9, loc="outside lower center", ncols=4)
 
 
@@ -220,9 +209,9 @@ def policy_figure(plan: Plan, model: POMDP) -> Figure:
     axes = figure.subplots()
     by_beliefs = plan.controller.gains is None
     if by_beliefs and len(plan.states) == 2:
-        _draw_intervals(axes, plan, model)
+        draw_intervals(axes, plan, model)
     elif by_beliefs and len(plan.states) == 3:
-        _draw_triangle(axes, plan, model)
+        draw_triangle(axes, plan, model)
     else:
         figure.set_size_inches(7.2, 5.6)
         _draw_graph(axes, plan, model)
@@ -232,11 +221,11 @@ def policy_figure(plan: Plan, model: POMDP) -> Figure:
 def _draw_graph(axes: Axes, plan: Plan, model: POMDP) -> None:
     """Nodes on a circle in the order in which a run can meet them, coloured by what they do."""
     onward = successors(plan, model)
-    met = list(_from_the_start(onward, plan.controller.start))
+    met = list(nodes_from_the_start(onward, plan.controller.start))
     shown = met[:MOST_NODES]
     angle = np.pi / 2 - 2 * np.pi * np.arange(len(shown)) / len(shown)
     spots = dict(zip(shown, np.column_stack([np.cos(angle), np.sin(angle)]), strict=True))
-    paint = _paint([int(plan.controller.actions[node]) for node in shown])
+    paint = paint_of([int(plan.controller.actions[node]) for node in shown])
     readings = labels(model).observations
     for node in shown:
         for successor, names in _edges(readings, onward[node]).items():
@@ -247,20 +236,20 @@ def _draw_graph(axes: Axes, plan: Plan, model: POMDP) -> None:
         stays = node in _edges(readings, onward[node])
         start = node == plan.controller.start
         axes.plot(
-            *spots[node], "o", markersize=23, markerfacecolor=style["facecolor"], markeredgecolor=_INK,
+            *spots[node], "o", markersize=23, markerfacecolor=style["facecolor"], markeredgecolor=INK,
             markeredgewidth=2.2 if start else 0.8, zorder=3, clip_on=False,
         )  # fmt: skip
         x, y = spots[node]
         words = f"{node}{'↺' if stays else ''}"
-        axes.text(x, y, words, ha="center", va="center", fontsize=9, color=_INK, zorder=4)
+        axes.text(x, y, words, ha="center", va="center", fontsize=9, color=INK, zorder=4)
     left = f" (the first {len(shown)} of {len(met)})" if len(met) > len(shown) else ""
     title = f"The controller’s nodes{left}; bold: the start, ↺: may stay"
-    axes.set_title(title, fontsize=11, loc="left", color=_INK)
+    axes.set_title(title, fontsize=11, loc="left", color=INK)
     axes.set_aspect("equal", adjustable="datalim")
     axes.update_datalim([(-1.2, -1.2), (1.2, 1.2)])
     axes.margins(0.0)
     axes.set_axis_off()
-    _legend_of_actions(axes, labels(model).actions, paint, dots=False)
+    legend_of_actions(axes, labels(model).actions, paint, dots=False)
 
 
 def _edges(readings: Sequence[str], onward: Sequence[int | None]) -> dict[int, str]:
@@ -270,7 +259,7 @@ def _edges(readings: Sequence[str], onward: Sequence[int | None]) -> dict[int, s
         if successor is not None:
             groups.setdefault(successor, []).append(reading)
     return {
-        node: ", ".join(_text(name, 14) for name in names)
+        node: ", ".join(plain_text(name, 14) for name in names)
         if len(names) <= _READINGS_ON_AN_EDGE
         else f"{len(names)} readings"
         for node, names in groups.items()
@@ -292,6 +281,6 @@ def _arrow(axes: Axes, start: Any, end: Any, words: str) -> None:
             ha="center",
             va="center",
             fontsize=8,
-            color=_INK,
+            color=INK,
             bbox=ground,
         )

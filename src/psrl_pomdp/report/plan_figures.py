@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from .._serialization.atomic_files import write_atomically
 from .._utils.arrays import Array
 from ..errors import PSRLError
 from .policy_text import best_nodes, intervals, labels, triangle_cells
+from .style import COLORS, INK, UNDER_AXES, dress_axes, legend_of_actions, paint_of, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,14 +30,7 @@ if TYPE_CHECKING:
 
 ENDINGS = (".png", ".svg", ".pdf")
 
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart.
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-_HATCHES = ("", "///", "...", "xxx")  # the second time round the colours, and so on
-_LOWER, _UPPER, _INK = "#0072B2", "#D55E00", "#222222"
-_UNDER_AXES: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17)}
-_LONGEST_NAME = 28
-_LINE = 60  # letters that a line of a legend has room for
-_MOST_IN_LEGEND = 12
+_LOWER, _UPPER = COLORS[0], COLORS[5]
 
 
 class MissingExtraError(PSRLError, ImportError):
@@ -65,13 +58,13 @@ def plan_figure(plan: Plan, model: POMDP) -> Figure:
     if plan.controller.gains is not None:
         _draw_gap(right, plan)
     elif len(plan.states) == 2:
-        _draw_intervals(right, plan, model)
+        draw_intervals(right, plan, model)
     elif len(plan.states) == 3:
-        _draw_triangle(right, plan, model)
+        draw_triangle(right, plan, model)
     else:
         _draw_gap(right, plan)
     if model.name:
-        figure.suptitle(_text(model.name), fontsize=13, fontweight="bold", color=_INK)
+        figure.suptitle(plain_text(model.name), fontsize=13, fontweight="bold", color=INK)
     return figure
 
 
@@ -102,8 +95,8 @@ def _draw_bounds(axes: Axes, plan: Plan) -> None:
     for which, bound, colour, marker in (("upper", high, _UPPER, "v"), ("lower", low, _LOWER, "^")):
         label = f"{which} bound" + (", which the policy attains" if which == attained else "")
         axes.plot(work, bound, color=colour, marker=marker, markersize=4, drawstyle="steps-post", label=label)
-    unit = f" [{_text(plan.units.average_name)}]" if plan.units.name else ""
-    _dress(axes, f"Bounds on the optimal average {plan.units.kind}", f"average {plan.units.kind}{unit}")
+    unit = f" [{plain_text(plan.units.average_name)}]" if plan.units.name else ""
+    dress_axes(axes, f"Bounds on the optimal average {plan.units.kind}", f"average {plan.units.kind}{unit}")
     _over_work(axes, work)
     axes.ticklabel_format(axis="y", useOffset=False)
     # Bounds that met at once are to look so, whatever their last digits.
@@ -111,7 +104,7 @@ def _draw_bounds(axes: Axes, plan: Plan) -> None:
     if np.ptp([low, high]) < least:
         middle = 0.5 * (low.min() + high.max())
         axes.set_ylim(middle - least, middle + least)
-    axes.legend(ncols=2, frameon=False, fontsize=9, **_UNDER_AXES)
+    axes.legend(ncols=2, frameon=False, fontsize=9, **UNDER_AXES)
 
 
 def _history(plan: Plan) -> tuple[Array, Array]:
@@ -127,7 +120,7 @@ def _draw_gap(axes: Axes, plan: Plan) -> None:
     gap = costs[:, 1] - costs[:, 0]
     shown = gap > 0
     axes.plot(work[shown], gap[shown], color=_LOWER, marker="o", markersize=4)
-    _dress(axes, "What is left between them", "gap, on the scale of costs in [0, 1]")
+    dress_axes(axes, "What is left between them", "gap, on the scale of costs in [0, 1]")
     _over_work(axes, work)
     if shown.any():
         axes.set_yscale("log")
@@ -137,7 +130,7 @@ def _over_work(axes: Axes, work: Array) -> None:
     """A log axis, labelled 1M, 2M, 5M where it is short and in decades where it is long."""
     from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
 
-    axes.set_xlabel("work [counted operations]", fontsize=10, color=_INK)
+    axes.set_xlabel("work [counted operations]", fontsize=10, color=INK)
     low, high = max(1.0, float(work.min())), max(1.0, float(work.max()))
     axes.set_xscale("log")
     around = 1.3 if high > 3 * low else 3.0  # at least a decade
@@ -148,36 +141,29 @@ def _over_work(axes: Axes, work: Array) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _dress(axes: Axes, title: str, y_label: str) -> None:
-    axes.set_title(title, fontsize=11, loc="left", color=_INK)
-    axes.set_ylabel(y_label, fontsize=10, color=_INK)
-    axes.tick_params(labelsize=9, colors=_INK)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
-    axes.set_axisbelow(True)
-
-
 # -- two states -------------------------------------------------------------------------------------
 
 
-def _draw_intervals(axes: Axes, plan: Plan, model: POMDP) -> None:
+def draw_intervals(axes: Axes, plan: Plan, model: POMDP) -> None:
     """V(b) = min α·b over the belief in the second state, on a ground coloured by what is played."""
     found = intervals(plan)
-    paint = _paint([piece.action for piece in found])
+    paint = paint_of([piece.action for piece in found])
     for piece in found:
         axes.axvspan(piece.start, piece.end, linewidth=0, **paint[piece.action])
     vectors = plan.controller.vectors
     belief = np.union1d(np.linspace(0.0, 1.0, 501), [piece.start for piece in found])
     value = (np.column_stack([1 - belief, belief]) @ vectors.T).min(axis=1)
-    axes.plot(belief, plan.units.difference(value - value.min()), color=_INK, linewidth=1.8)
-    unit = f" [{_text(plan.units.total_name)}]" if plan.units.name else ""
+    axes.plot(belief, plan.units.difference(value - value.min()), color=INK, linewidth=1.8)
+    unit = f" [{plain_text(plan.units.total_name)}]" if plan.units.name else ""
     kind = "cost" if plan.units.kind == "cost" else "loss of reward"
-    _dress(axes, "The policy, and the value of a belief", f"relative {kind} V(b){unit}")
+    dress_axes(axes, "The policy, and the value of a belief", f"relative {kind} V(b){unit}")
     axes.grid(visible=False)
     axes.set_xlim(0.0, 1.0)
     axes.margins(y=0.08)
-    axes.set_xlabel(f"probability of {_text(labels(model).states[plan.states[1]])}", fontsize=10, color=_INK)
-    _legend_of_actions(axes, labels(model).actions, paint)
+    axes.set_xlabel(
+        f"probability of {plain_text(labels(model).states[plan.states[1]])}", fontsize=10, color=INK
+    )
+    legend_of_actions(axes, labels(model).actions, paint)
 
 
 # -- three states -----------------------------------------------------------------------------------
@@ -185,13 +171,13 @@ def _draw_intervals(axes: Axes, plan: Plan, model: POMDP) -> None:
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 
 
-def _draw_triangle(axes: Axes, plan: Plan, model: POMDP) -> None:
+def draw_triangle(axes: Axes, plan: Plan, model: POMDP) -> None:
     """The simplex of beliefs coloured by what is played, and the points of the lower bound's grid."""
     from matplotlib.patches import Polygon
 
     vectors, actions = plan.controller.vectors, plan.controller.actions
     nodes = np.unique(best_nodes(vectors, triangle_cells()))
-    paint = _paint(actions[nodes].tolist())
+    paint = paint_of(actions[nodes].tolist())
     for node in nodes:
         region = _region(vectors[node], vectors[nodes])
         if len(region) > 2:
@@ -199,19 +185,19 @@ def _draw_triangle(axes: Axes, plan: Plan, model: POMDP) -> None:
             # An edge of the same colour closes the hairlines between neighbours that play the same.
             edge = {"edgecolor": style["facecolor"]} if "hatch" not in style else {}
             axes.add_patch(Polygon(region @ _CORNERS, linewidth=0.4, **{**edge, **style}))
-    axes.add_patch(Polygon(_CORNERS, fill=False, edgecolor=_INK, linewidth=1.2))
+    axes.add_patch(Polygon(_CORNERS, fill=False, edgecolor=INK, linewidth=1.2))
     points = plan.grid.points @ _CORNERS
-    axes.plot(*points.T, "o", color=_INK, markersize=2.2, markeredgewidth=0, clip_on=False, label="grid")
+    axes.plot(*points.T, "o", color=INK, markersize=2.2, markeredgewidth=0, clip_on=False, label="grid")
     names = labels(model).states
     for corner, (x, y), dy in zip(range(3), _CORNERS, (-0.035, -0.035, 0.03), strict=True):
-        name = _text(names[plan.states[corner]])
-        axes.text(x, y + dy, name, ha="center", va="top" if dy < 0 else "bottom", fontsize=10, color=_INK)
+        name = plain_text(names[plan.states[corner]])
+        axes.text(x, y + dy, name, ha="center", va="top" if dy < 0 else "bottom", fontsize=10, color=INK)
     axes.set_aspect("equal", adjustable="datalim")
     axes.update_datalim([(-0.1, -0.09), (1.1, 0.94)])  # room for the names
     axes.margins(0.0)
     axes.set_axis_off()
-    axes.set_title("The policy on the simplex of beliefs", fontsize=11, loc="left", color=_INK)
-    _legend_of_actions(axes, labels(model).actions, paint, dots=True)
+    axes.set_title("The policy on the simplex of beliefs", fontsize=11, loc="left", color=INK)
+    legend_of_actions(axes, labels(model).actions, paint, dots=True)
 
 
 def _region(mine: Array, all_vectors: Array) -> Array:
@@ -231,56 +217,3 @@ def _region(mine: Array, all_vectors: Array) -> Array:
                 kept.append(corners[there])
         corners = np.array(kept).reshape(-1, 3)
     return corners
-
-
-# -- names and colours ------------------------------------------------------------------------------
-
-
-def _paint(actions: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """A light colour for each action that is played; hatched where the colours have run out."""
-    styles: dict[int, dict[str, Any]] = {}
-    for place, action in enumerate(sorted(set(actions))):
-        colour, hatch = place % len(_COLOURS), place // len(_COLOURS) % len(_HATCHES)
-        styles[action] = {"facecolor": _tint(_COLOURS[colour])}
-        if hatch:
-            styles[action] |= {"hatch": _HATCHES[hatch], "edgecolor": "white"}
-    return styles
-
-
-def _tint(colour: str, strength: float = 0.45) -> tuple[float, float, float]:
-    """The colour on white paper; opaque, so that neighbours do not add up where they touch."""
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return 1 - strength * (1 - red), 1 - strength * (1 - green), 1 - strength * (1 - blue)
-
-
-def _legend_of_actions(
-    axes: Axes, actions: Sequence[str], paint: dict[int, dict[str, Any]], dots: bool = False
-) -> None:
-    """Names under the panel. Set as texts, as matplotlib leaves out labels that begin with `_`."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: list[Any] = [Patch(**{"linewidth": 0, **style}) for style in paint.values()]
-    names = [_text(actions[action]) for action in paint]
-    if len(names) > _MOST_IN_LEGEND:
-        left = len(names) - _MOST_IN_LEGEND + 1
-        handles, names = handles[:-left], names[:-left]
-        handles.append(Line2D([], [], linestyle="none"))
-        names.append(f"and {left} more")
-    if dots:
-        handles.append(Line2D([], [], color=_INK, marker="o", markersize=3, linestyle="none"))
-        names.append("grid point")
-    columns = max(1, min(len(names), _LINE // (max(map(len, names)) + 5)))
-    place = _UNDER_AXES | ({"bbox_to_anchor": (0.5, -0.05)} if dots else {})
-    blanks = ["name"] * len(names)
-    legend = axes.legend(handles, blanks, ncols=columns, frameon=False, fontsize=9, **place)
-    for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set_text(name)
-
-
-def _text(name: str, most: int = _LONGEST_NAME) -> str:
-    """A name from a model as plain text: printable, of bounded length, and no formula."""
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in name)
-    if len(shown) > most:
-        shown = shown[: most - 1] + "…"
-    return shown.replace("$", r"\$")

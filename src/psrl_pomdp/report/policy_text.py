@@ -250,7 +250,7 @@ def _by_nodes(plan: Plan, model: POMDP) -> dict[str, Any]:
     called, onward = labels(model), successors(plan, model)
     start = plan.controller.start
     lines = []
-    for node in _from_the_start(onward, start):
+    for node in nodes_from_the_start(onward, start):
         action = called.actions[int(plan.controller.actions[node])]
         place = f"{node} (start)" if node == start else str(node)
         lines.append(f"{place}: {action}; {_edges(called.observations, onward[node], node)}")
@@ -258,7 +258,7 @@ def _by_nodes(plan: Plan, model: POMDP) -> dict[str, Any]:
     return _described("controller", title, _shortened(lines, "nodes"), start=start)
 
 
-def _from_the_start(onward: Sequence[Sequence[int | None]], start: int) -> Iterator[int]:
+def nodes_from_the_start(onward: Sequence[Sequence[int | None]], start: int) -> Iterator[int]:
     """Nodes in the order in which a run can first meet them; then those that it never meets."""
     order, met = [start], {start}
     for node in order:

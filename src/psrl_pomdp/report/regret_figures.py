@@ -8,12 +8,13 @@ is shown too. Bands are 95 % intervals, widened by what is not known of J.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._utils.arrays import Array
-from .plan_figures import _COLOURS, _INK, _dress, _text, need_matplotlib
+from .plan_figures import need_matplotlib
+from .style import INK, dress_axes, line_style, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from ..analysis.estimators import RegretCurve
 
 _FAR = 8.0  # curves that end this many times above the lowest learner are left to the right panel
-_STYLES = ("-", "--", "-.", ":")
 
 
 def regret_figure(
@@ -42,23 +42,22 @@ def regret_figure(
     left, right = figure.subplots(1, 2)
     near = _near(curves)
     for i, (agent, curve) in enumerate(curves.items()):
-        look = {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _STYLES[i // len(_COLOURS) % 4]}
         if agent in near:
-            _draw(left, agent, curve, look)
-        _draw(right, agent, curve, look)
+            _draw(left, agent, curve, line_style(i))
+        _draw(right, agent, curve, line_style(i))
     times = next(iter(curves.values())).times
     for label, values in (bound or {}).items():
-        right.plot(times, values, color=_INK, linestyle=":", linewidth=1.2, label=_text(label))
-    named = f"regret [{_text(unit)}]" if unit else "regret"
+        right.plot(times, values, color=INK, linestyle=":", linewidth=1.2, label=plain_text(label))
+    named = f"regret [{plain_text(unit)}]" if unit else "regret"
     for axes, words in ((left, "A straight line is a logarithm"), (right, "A straight line is a power")):
-        _dress(axes, words, named)
+        dress_axes(axes, words, named)
         axes.set_xscale("log")
         axes.set_xlabel("step T")
     right.set_yscale("symlog", linthresh=knee(curve.middle[-1] for curve in curves.values()), linscale=0.4)
     handles, names = right.get_legend_handles_labels()
     figure.legend(handles, names, frameon=False, fontsize=9, loc="outside lower center", ncols=4)
     if title:
-        figure.suptitle(_text(title, 90), fontsize=13, fontweight="bold", color=_INK)
+        figure.suptitle(plain_text(title, 90), fontsize=13, fontweight="bold", color=INK)
     return figure
 
 
@@ -82,7 +81,7 @@ def _near(curves: Mapping[str, RegretCurve]) -> set[str]:
     return {agent for agent, end in ends.items() if end <= _FAR * reference or len(ends) == 1}
 
 
-def _draw(axes: Axes, agent: str, curve: RegretCurve, look: dict[str, str]) -> None:
+def _draw(axes: Axes, agent: str, curve: RegretCurve, style: dict[str, Any]) -> None:
     low, high = curve.interval
-    axes.plot(curve.times, curve.middle, label=_text(agent), **look)  # type: ignore[arg-type]
-    axes.fill_between(curve.times, low, high, color=look["color"], alpha=0.15, lw=0)
+    axes.plot(curve.times, curve.middle, label=plain_text(agent), **style)
+    axes.fill_between(curve.times, low, high, color=style["color"], alpha=0.15, lw=0)
