@@ -33,6 +33,7 @@ import numpy as np
 
 from psrl_pomdp import POMDP, Setting, load, plan, plan_many, problem, verify
 from psrl_pomdp._numba.jit import GROUPS
+from psrl_pomdp.planning import bound_pair, limits
 
 Solver = Callable[[POMDP, float, float], tuple[float, float]]
 
@@ -369,7 +370,7 @@ def hard_classes(files: Path | None) -> list[tuple[str, POMDP, float]]:
 
 def hard_section(seconds: float, solvers: dict[str, Solver], only: str, files: Path | None) -> None:
     """One line a class: the gap of each solver, its interval, and the target of the class."""
-    by_processor(*(importlib.import_module(f"psrl_pomdp.planning.{name}") for name in ("limits", "loop")))
+    by_processor(limits, bound_pair)
     print(f"gaps and intervals after {seconds:.0f} s of processor time, beside what a minute should reach")
     print(f"{'':<28} {'target':>7} " + "   ".join(f"{who:>31}" for who in solvers))
     for name, model, target in hard_classes(files):

@@ -159,7 +159,7 @@ def test_a_gap_that_an_attempt_closed_is_judged_whichever_attempt_won(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Attempts' bounds count as equal within rounding, so that the final gap may be slightly wider."""
-    monkeypatch.setattr(planner._Job, "close", lambda job, model: "closed")
+    monkeypatch.setattr(planner.PlanningRun, "iterate", lambda job, model: "closed")
     found = plan(problem("tiger"), tolerance=1e-9)
     assert found.relative_gap > COARSE
     assert found.status == "coarse"

@@ -9,16 +9,21 @@ import pytest
 from scipy.optimize import linprog
 
 from psrl_pomdp._utils.arrays import Array
-from psrl_pomdp.planning.interpolation.bases import leaving
-from psrl_pomdp.planning.interpolation.pricing import LIST, scratch
-from psrl_pomdp.planning.interpolation.programs import FACE, TO_THE_END, interpolate, repaired_value
-from psrl_pomdp.planning.lower.grid import snapped
-from psrl_pomdp.planning.verification import _mean, _repaired
+from psrl_pomdp.planning.beliefs import drop_small_coordinates
+from psrl_pomdp.planning.interpolation.bases import ratio_test
+from psrl_pomdp.planning.interpolation.pricing import LIST, make_workspace
+from psrl_pomdp.planning.interpolation.programs import (
+    FACE_TOLERANCE,
+    UNLIMITED_EFFORT,
+    interpolate,
+    repaired_value,
+)
+from psrl_pomdp.planning.verification import interpolated_mean, repaired_weights
 
 
-def room_for(points: Array, face: float) -> Any:
-    """Room for interpolation, made without compiling what compiled functions make theirs with."""
-    return scratch.py_func(points, points.shape[1], face)
+def workspace_for(points: Array, face: float = FACE_TOLERANCE) -> Any:
+    """A workspace, made without compiling the function that compiled functions make theirs with."""
+    return make_workspace.py_func(points, points.shape[1], face)
 
 
 def cloud(rng: np.random.Generator, n_states: int, extra: int) -> Array:
@@ -42,7 +47,7 @@ def test_interpolation_solves_its_linear_program(n_states: int, extra: int) -> N
             tau = rng.dirichlet(np.full(n_states, 0.5))
             tau[rng.integers(n_states)] *= rng.integers(2) if n_states > 2 else 1  # on a face now and then
             tau /= tau.sum()
-            value, _ = interpolate(points, h, n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
+            value, _ = interpolate(points, h, n, tau, basis, weights, workspace_for(points), UNLIMITED_EFFORT)
             best = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
             assert value == pytest.approx(-best.fun, abs=1e-8)
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
@@ -61,9 +66,11 @@ def test_little_coordinates_are_left_to_the_vertices(face: float) -> None:
         h: Array = np.asarray(rng.random(n) + 0.2)
         tau = rng.dirichlet(np.full(n_states, 0.3))
         kept = tau > face
-        left += int((~kept & (tau > FACE)).sum())
+        left += int((~kept & (tau > FACE_TOLERANCE)).sum())
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
-        value, _ = interpolate(points, h, n, tau, basis, weights, room_for(points, face), TO_THE_END)
+        value, _ = interpolate(
+            points, h, n, tau, basis, weights, workspace_for(points, face), UNLIMITED_EFFORT
+        )
         inside = (points[~kept] == 0.0).all(axis=0)
         part: Any = linprog(
             -h[inside], A_eq=points[kept][:, inside], b_eq=tau[kept], bounds=(0, None), method="highs"
@@ -71,7 +78,7 @@ def test_little_coordinates_are_left_to_the_vertices(face: float) -> None:
         assert value == pytest.approx(-part.fun + h[:n_states][~kept] @ tau[~kept], abs=1e-8)
         assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
         assert weights @ h[basis] == pytest.approx(value, abs=1e-12)
-        whole, _ = interpolate(points, h, n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
+        whole, _ = interpolate(points, h, n, tau, basis, weights, workspace_for(points), UNLIMITED_EFFORT)
         exact: Any = linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs")
         assert whole == pytest.approx(-exact.fun, abs=1e-8)
         assert whole >= value - 1e-9
@@ -86,11 +93,20 @@ def test_little_effort_never_loses_and_comes_to_the_same_in_the_end() -> None:
         n, tau = points.shape[1], rng.dirichlet(np.full(6, 0.5))
         h = 1.0 - (points**2).sum(axis=0)  # concave, so that every point is of use somewhere
         basis, weights = np.full(6, -1, np.int32), np.zeros(6)
-        interpolate(points, rng.random((n,)), n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
+        interpolate(
+            points,
+            rng.random((n,)),
+            n,
+            tau,
+            basis,
+            weights,
+            workspace_for(points),
+            UNLIMITED_EFFORT,
+        )
         best = -linprog(-h, A_eq=points, b_eq=tau, bounds=(0, None), method="highs").fun
         last = float(weights @ h[basis])
         for turn in range(50):
-            value, _ = interpolate(points, h, n, tau, basis, weights, room_for(points, FACE), 0.0)
+            value, _ = interpolate(points, h, n, tau, basis, weights, workspace_for(points), 0.0)
             assert value == pytest.approx(float(weights @ h[basis]), abs=1e-12)
             assert last - 1e-12 <= value <= best + 1e-9
             assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
@@ -118,14 +134,14 @@ def test_a_basis_of_a_belief_near_by_is_a_good_start(listed: bool) -> None:
         here[one] *= turn % 2
         here /= here.sum()
         cold, near, weights = np.full(9, -1, np.int32), np.full(9, -1, np.int32), np.zeros(9)
-        interpolate(points, h, n, there, near, weights, room_for(points, FACE), TO_THE_END)
+        interpolate(points, h, n, there, near, weights, workspace_for(points), UNLIMITED_EFFORT)
         near_enough = np.argsort(((points - here[:, None]) ** 2).sum(axis=0))[: LIST - 9]
         values = []
         for basis in (cold, near):
-            room = room_for(points, FACE)
+            workspace = workspace_for(points)
             if listed:
-                room.short[: LIST - 9], room.short[LIST] = near_enough, LIST - 9
-            value, work = interpolate(points, h, n, here, basis, weights, room, TO_THE_END)
+                workspace.short_list[: LIST - 9], workspace.short_list[LIST] = near_enough, LIST - 9
+            value, work = interpolate(points, h, n, here, basis, weights, workspace, UNLIMITED_EFFORT)
             assert points[:, basis] @ weights == pytest.approx(here, abs=1e-9)
             values.append(value)
             (cold_work if basis is cold else near_work)[turn % 2] += work
@@ -145,8 +161,8 @@ def test_a_start_near_by_loses_nothing_between_points_that_nearly_coincide() -> 
         near, weights = np.full(6, -1, np.int32), np.zeros(6)
         for tau in rng.dirichlet(np.full(6, 0.5), size=12):
             cold = np.full(6, -1, np.int32)
-            best, _ = interpolate(points, h, n, tau, cold, weights, room_for(points, FACE), TO_THE_END)
-            value, _ = interpolate(points, h, n, tau, near, weights, room_for(points, FACE), TO_THE_END)
+            best, _ = interpolate(points, h, n, tau, cold, weights, workspace_for(points), UNLIMITED_EFFORT)
+            value, _ = interpolate(points, h, n, tau, near, weights, workspace_for(points), UNLIMITED_EFFORT)
             assert value == pytest.approx(best, abs=1e-9)
 
 
@@ -154,25 +170,29 @@ def test_a_start_near_by_loses_nothing_between_points_that_nearly_coincide() -> 
 def test_a_ruined_basis_is_made_again_with_more_care(seed: int) -> None:
     """Beliefs that are points themselves, among many that nearly coincide: the point alone will do."""
     rng = np.random.default_rng(seed)
-    inner = snapped(np.asarray(rng.dirichlet(np.full(6, 0.5), size=200)), 1e-8)
+    inner = drop_small_coordinates(np.asarray(rng.dirichlet(np.full(6, 0.5), size=200)), 1e-8)
     twins = inner[:100] * (1 + 1e-6 * rng.standard_normal((100, 6)))
     inner[100:] = twins / twins.sum(axis=1, keepdims=True)
     points = np.ascontiguousarray(np.concatenate([np.eye(6), inner]).T)
     n, h = points.shape[1], np.asarray(rng.random(points.shape[1]))
     for k in rng.integers(200, size=12):
-        basis, weights, room = np.full(6, -1, np.int32), np.zeros(6), room_for(points, FACE)
-        value, _ = interpolate(points, h, n, inner[k], basis, weights, room, TO_THE_END)
+        basis, weights, workspace = (
+            np.full(6, -1, np.int32),
+            np.zeros(6),
+            workspace_for(points),
+        )
+        value, _ = interpolate(points, h, n, inner[k], basis, weights, workspace, UNLIMITED_EFFORT)
         assert value >= h[6 + k] - 1e-9
 
 
 def test_the_row_to_leave_has_a_pivot_that_is_not_rounding() -> None:
     """Weights of zero and of rounding limit a step alike; a pivot of rounding would ruin the basis."""
     x, column = np.array([0.0, 1e-16, 0.5]), np.array([1e-8, 0.5, 0.1])
-    leave, step = leaving(x, column, 3)
+    leave, step = ratio_test(x, column, 3)
     assert leave == 1
     assert step == pytest.approx(2e-16, rel=1e-9)
     assert (x - step * column >= -1e-13).all()
-    assert leaving(x, -column, 3)[0] == -1
+    assert ratio_test(x, -column, 3)[0] == -1
 
 
 def test_interpolation_between_a_list_of_points_alone() -> None:
@@ -188,13 +208,13 @@ def test_interpolation_between_a_list_of_points_alone() -> None:
         tau /= tau.sum()
         listed = np.concatenate([np.arange(n_states), np.arange(n_states, n, 3)])
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
-        room = room_for(points, FACE)
-        room.short[: len(listed)], room.short[LIST] = listed, len(listed)
-        value, _ = interpolate(points, h, 0, tau, basis, weights, room, TO_THE_END)
+        workspace = workspace_for(points)
+        workspace.short_list[: len(listed)], workspace.short_list[LIST] = listed, len(listed)
+        value, _ = interpolate(points, h, 0, tau, basis, weights, workspace, UNLIMITED_EFFORT)
         best = linprog(-h[listed], A_eq=points[:, listed], b_eq=tau, bounds=(0, None), method="highs")
         assert value == pytest.approx(-best.fun, abs=1e-8)
         assert points[:, basis] @ weights == pytest.approx(tau, abs=1e-9)
-        assert room.short[LIST] == 0  # a list is for one belief
+        assert workspace.short_list[LIST] == 0  # a list is for one belief
 
 
 def test_repaired_values_lie_below_every_concave_function() -> None:
@@ -208,13 +228,13 @@ def test_repaired_values_lie_below_every_concave_function() -> None:
         tau = rng.dirichlet(np.full(n_states, 0.5))
         basis, weights = np.full(n_states, -1, np.int32), np.zeros(n_states)
         n = points.shape[1]
-        interpolate(points, h, n, tau, basis, weights, room_for(points, FACE), TO_THE_END)
-        room = np.empty(n_states), np.empty(n_states)
-        good = repaired_value(points, h, tau, basis, weights, *room)
+        interpolate(points, h, n, tau, basis, weights, workspace_for(points), UNLIMITED_EFFORT)
+        workspace = np.empty(n_states), np.empty(n_states)
+        good = repaired_value(points, h, tau, basis, weights, *workspace)
         assert good <= (planes @ tau).min() + 1e-12
         for largest in (1.5, 1e17):
             spoiled = (weights + 1e-3) * rng.uniform(0.5, largest, n_states)
-            assert repaired_value(points, h, tau, basis, spoiled, *room) <= (planes @ tau).min() + 1e-12
+            assert repaired_value(points, h, tau, basis, spoiled, *workspace) <= (planes @ tau).min() + 1e-12
 
 
 @pytest.mark.parametrize("largest", [2.0, 1e17])
@@ -229,6 +249,6 @@ def test_the_repair_of_verify_lies_below_every_concave_function(largest: float) 
         h = (points @ planes.T).min(axis=1)
         tau = rng.dirichlet(np.ones(n_states), size=4)
         basis = rng.integers(len(points), size=(4, n_states)).astype(np.int32)
-        kept, rest = _repaired(points, tau, basis, rng.uniform(0.0, largest, (4, n_states)))
-        value = _mean(kept, h[basis], rest, h)
+        kept, rest = repaired_weights(points, tau, basis, rng.uniform(0.0, largest, (4, n_states)))
+        value = interpolated_mean(kept, h[basis], rest, h)
         assert (value <= (tau @ planes.T).min(axis=1) + 1e-12).all()

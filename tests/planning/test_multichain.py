@@ -15,13 +15,18 @@ from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.errors import StartDependentError
 from psrl_pomdp.models.structure import recurrent_classes
 from psrl_pomdp.planning.accuracy import Accuracy
-from psrl_pomdp.planning.bound_pair import close
 from psrl_pomdp.planning.dynamics import Dynamics
-from psrl_pomdp.planning.lower.grid import LowerCertificate
+from psrl_pomdp.planning.lower.certificate import LowerCertificate
 from psrl_pomdp.planning.mdp import optimal_gain
-from psrl_pomdp.planning.multichain.bounds import StartBracket
-from psrl_pomdp.planning.multichain.gains import end_components, gain_and_bias, longest_ways, optimal
-from psrl_pomdp.planning.upper.controllers import Controller
+from psrl_pomdp.planning.multichain.bounds import MultichainBounds
+from psrl_pomdp.planning.multichain.gains import (
+    end_components,
+    gain_and_bias,
+    max_transient_steps,
+    multichain_policy_iteration,
+)
+from psrl_pomdp.planning.rounds import iterate
+from psrl_pomdp.planning.upper.evaluation import Controller
 
 
 def hypothesis_test(accuracy: float = 0.7) -> POMDP:
@@ -71,7 +76,9 @@ def test_gains_of_decision_processes_against_the_linear_program() -> None:
         n, n_actions = int(rng.integers(2, 9)), int(rng.integers(1, 4))
         kernel, cost = sparse_kernel(rng, n_actions, n), rng.random((n_actions, n))
         moves = csr_array(kernel.reshape(-1, n))
-        gain, bias, policy = optimal(moves, np.ascontiguousarray(cost.T), np.zeros(n, np.int64))
+        gain, bias, policy = multichain_policy_iteration(
+            moves, np.ascontiguousarray(cost.T), np.zeros(n, np.int64)
+        )
         np.testing.assert_allclose(gain, optimal_gain(kernel, cost), atol=1e-6)
         chosen = kernel[policy, np.arange(n)]
         np.testing.assert_allclose(gain, chosen @ gain, atol=1e-9)
@@ -99,7 +106,7 @@ def test_end_components_and_the_longest_ways_between_them() -> None:
             assert inside.reshape(n_actions, n)[:, list(c.states)].any(axis=0).all()
         recurrent = {s for c in recurrent_classes(kernel > 0) for s in c.states}
         assert set(np.flatnonzero(inside.reshape(n_actions, n).any(axis=0))) == recurrent
-        ways = longest_ways(moves, label, inside)
+        ways = max_transient_steps(moves, label, inside)
         assert ways is not None
         outside = ~inside
         assert (np.tile(ways, n_actions)[outside] >= 1.0 + (moves @ ways)[outside] - 1e-9).all()
@@ -251,16 +258,16 @@ def test_rooms_told_apart_by_reading_cost_the_mean_of_the_rooms(seed: int) -> No
 
 def test_the_bounds_hold_after_every_round() -> None:
     model = hypothesis_test(0.6)
-    bracket = StartBracket(Dynamics.of(model), 200)
+    bounds = MultichainBounds(Dynamics.of(model), 200)
     last = (-1.0, 2.0)
 
     def look(_: object) -> None:
         nonlocal last
-        assert last[0] <= bracket.lower <= 0.0 <= bracket.upper <= last[1]
-        last = bracket.lower, bracket.upper
+        assert last[0] <= bounds.lower <= 0.0 <= bounds.upper <= last[1]
+        last = bounds.lower, bounds.upper
 
     rounds = iter([None] * 6 + ["enough"])
-    assert close(bracket, Accuracy(1e-12), lambda: next(rounds), look) == "enough"
+    assert iterate(bounds, Accuracy(1e-12), lambda: next(rounds), look) == "enough"
     assert last[1] < 0.3
 
 

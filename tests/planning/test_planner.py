@@ -35,7 +35,8 @@ from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp._utils.threads import ONE_THREAD
 from psrl_pomdp.planning import Round, optimal_gain
 from psrl_pomdp.planning.dynamics import Dynamics
-from psrl_pomdp.planning.lower.grid import Grid, LowerCertificate
+from psrl_pomdp.planning.lower.certificate import LowerCertificate
+from psrl_pomdp.planning.lower.grid import Grid
 from psrl_pomdp.planning.upper.controllers import ControllerSearch
 
 # -- known answers --------------------------------------------------------------------------------

@@ -34,19 +34,24 @@ from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.limits import LimitReached, Limits, unlimited
 from psrl_pomdp.planning.lower.informed import InformedCertificate
 from psrl_pomdp.planning.lower.informed_bound import InformedBound
-from psrl_pomdp.planning.multichain.closed_classes import Absorbing, rooms
-from psrl_pomdp.planning.sparse.beliefs import covering
-from psrl_pomdp.planning.sparse.bound_pair import SparseBracket
+from psrl_pomdp.planning.multichain.closed_classes import AbsorbingStates, closed_class_problems
+from psrl_pomdp.planning.parameters import PlannerParameters, RepresentationParameters
+from psrl_pomdp.planning.sparse.beliefs import covering_points
+from psrl_pomdp.planning.sparse.bound_pair import SparseBoundPair
 from psrl_pomdp.planning.sparse.controllers import SparseControllerSearch
 from psrl_pomdp.planning.sparse.dynamics import SparseDynamics
 from psrl_pomdp.planning.upper.controllers import ControllerSearch
 
 
+def with_arrays(**changes: float) -> PlannerParameters:
+    """Parameters with these limits for dense arrays."""
+    return PlannerParameters(representation=RepresentationParameters(**changes))  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def sparse_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have `plan` take small models for large ones."""
-    monkeypatch.setattr(planner, "_SMALL", 0)
-    monkeypatch.setattr(planner, "_LARGEST_DENSE", 0)
+    monkeypatch.setattr(planner, "PARAMETERS", with_arrays(dense_entries=0, dense_work=0))
 
 
 def sparse_model(n_states: int, seed: int = 0, n_actions: int = 3, n_readings: int = 6) -> POMDP:
@@ -101,12 +106,12 @@ def test_sparse_dynamics_are_the_dense_ones(name: str) -> None:
     assert sparse.rounding(values) == pytest.approx(dense.rounding(values), rel=0.5)
     for a in range(dense.n_actions):
         for o in range(dense.n_observations):
-            np.testing.assert_allclose(sparse.move(a, o).toarray(), dense.joint[a, o], atol=1e-15)
+            np.testing.assert_allclose(sparse.joint_matrix(a, o).toarray(), dense.joint[a, o], atol=1e-15)
     for a in range(dense.n_actions):
         beliefs = rng.dirichlet(np.ones(dense.n_states), size=5)
-        after = sparse.after(in_rows(beliefs), a)
+        after = sparse.next_beliefs(in_rows(beliefs), a)
         found = np.zeros((5, dense.n_observations, dense.n_states))
-        found[after.belief, after.reading] = after.mass.toarray()
+        found[after.belief, after.observation] = after.mass.toarray()
         np.testing.assert_allclose(found, np.einsum("bs,ost->bot", beliefs, dense.joint[a]), atol=1e-15)
 
 
@@ -152,13 +157,13 @@ def test_the_informed_bound_is_below_the_optimum_and_is_what_its_certificate_pro
     model = random_model(seed, n_states=3 + seed % 4, n_readings=2 + seed % 3)
     best = plan(model, tolerance=1e-4)
     informed = InformedBound(SparseDynamics.of(model), unlimited())
-    informed.solve_in_plain_sight(1e-8)
+    informed.solve_mdp(1e-8)
     in_plain_sight = informed.bound
-    informed.inform(1e-8)
+    informed.solve_informed(1e-8)
     bounds = [in_plain_sight, informed.bound]
     for _ in range(6):
         informed.refine(best.controller.vectors, 8)
-        informed.inform(1e-7)
+        informed.solve_informed(1e-7)
         bounds.append(informed.bound)
     assert bounds == sorted(bounds)
     assert bounds[-1] <= best.upper_cost
@@ -174,8 +179,8 @@ def test_with_perfect_sight_of_the_last_state_the_informed_bound_is_the_optimum(
     model = POMDP(Setting(np.eye(5), rng.random((3, 5)), np.full(5, 0.2)), transition)
     best = plan(model, tolerance=1e-8)
     informed = InformedBound(SparseDynamics.of(model), unlimited())
-    informed.solve_in_plain_sight(1e-10)
-    informed.inform(1e-10)
+    informed.solve_mdp(1e-10)
+    informed.solve_informed(1e-10)
     assert informed.bound == pytest.approx(best.lower_cost, abs=1e-7)
 
 
@@ -185,7 +190,7 @@ def test_covering_points_lie_below_the_row() -> None:
     points = rng.random((9, 6)) * (rng.random((9, 6)) < 0.4) + 1e-3 * np.eye(9, 6)
     points[points.sum(axis=1) == 0.0, 0] = 1.0
     points /= points.sum(axis=1, keepdims=True)
-    found = covering(in_rows(mass), in_rows(points), unlimited())
+    found = covering_points(in_rows(mass), in_rows(points), unlimited())
     assert len(found.rows) > 10
     for row, point, share in zip(found.rows, found.points, found.shares, strict=True):
         assert (share * points[point] <= mass[row]).all()
@@ -217,7 +222,7 @@ def test_sparse_and_dense_intervals_overlap(seed: int, sparse_only: None) -> Non
     assert isinstance(sparse.grid, InformedCertificate)
     assert verify(sparse, model) == pytest.approx((sparse.lower, sparse.upper), abs=1e-9)
     with pytest.MonkeyPatch.context() as again:
-        again.setattr(planner, "_SMALL", 400_000)
+        again.setattr(planner, "PARAMETERS", with_arrays(dense_work=0))
         dense = plan(model, tolerance=1e-4)
     assert sparse.lower_cost <= dense.upper_cost
     assert dense.lower_cost <= sparse.upper_cost
@@ -277,12 +282,12 @@ def test_absorbing_states_are_one_room() -> None:
     transition[2, 0, :2] = 0.5  # a second state that nobody leaves
     transition[:, 1] = np.eye(10)[1]
     own = model.setting
-    found = rooms(
+    found = closed_class_problems(
         Dynamics.of(POMDP(Setting(own.observation, own.cost, own.initial, None), transition)),
         100,
         lambda: False,
     )
-    assert [type(room) for room in found] == [Absorbing]
+    assert [type(room) for room in found] == [AbsorbingStates]
     assert found[0].states.tolist() == [1, 9]
 
 
@@ -367,7 +372,7 @@ def test_sparse_plans_start_from_others(sparse_plan: tuple[Plan, POMDP]) -> None
     with pytest.raises(InvalidModelError, match="another shape"):
         plan(random_model(0, n_states=4, n_readings=3), warm_start=found)
     with pytest.MonkeyPatch.context() as again:
-        again.setattr(planner, "_SMALL", 400_000)
+        again.setattr(planner, "PARAMETERS", with_arrays(dense_work=0))
         dense = plan(model, tolerance=1e-3, warm_start=found)
     assert dense.status == "closed"
     assert plan(model, tolerance=1e-3, warm_start=dense, max_work=1.0).upper_cost <= dense.upper_cost + 1e-6
@@ -417,18 +422,18 @@ def test_no_memory_at_all_leaves_what_needs_none() -> None:
 
 def test_limits_count_what_is_held() -> None:
     limits = Limits(None, 100.0)
-    limits.hold(60.0)
+    limits.reserve(60.0)
     assert limits.fits(40.0)
     assert not limits.fits(41.0)
     with pytest.raises(LimitReached, match="memory limit"):
-        limits.need(41.0)
-    limits.hold(-60.0)
-    limits.need(100.0)
+        limits.require(41.0)
+    limits.reserve(-60.0)
+    limits.require(100.0)
     late = Limits(0.0)
     assert late.expired()
     with pytest.raises(LimitReached, match="time limit"):
-        late.need()
-    late.not_counting(60.0)
+        late.require()
+    late.exclude_time(60.0)
     assert not late.expired()
 
 
@@ -457,8 +462,8 @@ def test_an_interrupt_keeps_the_sparse_bounds(sparse_only: None) -> None:
 
 def test_the_sparse_bounds_are_a_start_for_the_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they become slow, the grid of points takes over, and holds their bounds from the first on."""
-    monkeypatch.setattr(planner, "_SMALL", 0)
-    monkeypatch.setattr(SparseBracket, "slow", property(lambda self: len(self.rounds) > 2))
+    monkeypatch.setattr(planner, "PARAMETERS", with_arrays(dense_entries=0))
+    monkeypatch.setattr(SparseBoundPair, "slow", property(lambda self: len(self.rounds) > 2))
     model = random_model(4, n_states=6, n_readings=3)
     found = plan(model, tolerance=1e-5)
     assert found.status == "closed"
@@ -519,8 +524,7 @@ def test_gains_are_refused_that_the_bounds_from_the_start_do_not_need(
     small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`Plan.bounds` reads gains off: all are to be proved, even where the interval allows for more."""
-    monkeypatch.setattr(planner, "_SMALL", small)
-    monkeypatch.setattr(planner, "_LARGEST_DENSE", 0)
+    monkeypatch.setattr(planner, "PARAMETERS", with_arrays(dense_entries=small, dense_work=0))
     model = two_ends()
     found = plan(model, tolerance=1e-4, max_work=1e8)
     verify(found, model)

@@ -29,7 +29,7 @@ from psrl_pomdp._numba.machine_code import OwnNames
 from psrl_pomdp.inference.refresh import hamiltonian
 from psrl_pomdp.planning.interpolation import pricing
 from psrl_pomdp.planning.interpolation.pricing import LIST
-from psrl_pomdp.planning.lower.grid import LowerCertificate
+from psrl_pomdp.planning.lower.certificate import LowerCertificate
 from psrl_pomdp.planning.upper import nodes
 from psrl_pomdp.simulation import warmup
 from psrl_pomdp.studies import experiment, jobs
@@ -488,7 +488,7 @@ def test_what_a_function_calls_is_loaded_before_it(tmp_path: Path) -> None:
 
     first, second = map(words, [begin(), begin()])
     assert first[-1] == second[-1]
-    functions = ["move", "apply_transposed", "stationary"]
+    functions = ["propagate", "apply_transposed", "stationary"]
     assert sorted({*first[:-1], *second[:-1]}) == sorted(functions)
     for made in (first[:-1], second[:-1]):  # in this order, but for what the other one had kept by then
         assert made == [name for name in functions if name in made]
@@ -529,7 +529,7 @@ def test_prices_in_python_are_those_of_the_loop() -> None:
             out, tops = np.empty(n), np.zeros(LIST)
             with np.errstate(all="ignore"):
                 prices(points, worth, n, rows, m, dual, out)
-            for best in (pricing._tops.py_func, pricing._tops_by_arrays):
+            for best in (pricing._bunch_maxima.py_func, pricing._bunch_maxima_by_arrays):
                 found.append((best(out, n, (n + LIST - 1) // LIST, tops), out.tobytes(), tops.tobytes()))
         assert len(set(found)) == 1
 

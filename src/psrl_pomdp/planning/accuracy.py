@@ -1,13 +1,14 @@
-"""How near to optimal a plan has to be, in shares of the cost's range and of what is at stake.
+"""How narrow a gap has to be: as a share of the cost's range, and as a share of what is at stake.
 
-A gap of one hundredth of the cost's range is small where costs are alike, and ruinous where a rare event is
-dear: the optimum itself may be a thousandth of the range. So a gap is also compared with what is at stake,
+A gap of one hundredth of the cost's range is small where costs are alike, and useless where an expensive
+event is rare: the optimum itself may be a thousandth of the range. So a gap is also compared with what is at
+stake,
 
-    stake = max(min(upper, 1 − lower), (blind − lower) / 100,000),
+    stake = max(min(upper, 1 − lower), (constant − lower) / 100,000),
 
-in scaled costs: the optimal cost, or its distance from the worst where gains are rare. Where the optimum is
-nothing, no gap is a small share of it. Then the hundred-thousandth of what planning can gain over the best
-constant action, of cost `blind`, stands in for it.
+in scaled costs. The first term is the optimal cost, or its distance from the highest cost. Where the optimum
+is zero, no gap is a small share of it, and the second term takes over: a hundred-thousandth of what planning
+can gain over the best constant action, whose average cost is `constant`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dataclasses import dataclass
 from ..errors import InvalidModelError
 from ..models.model import Units
 
-COARSE = 0.2  # a gap that is a larger share of what is at stake makes a plan a coarse one
-_LEAST = 1e-11  # a gap that rounding leaves no hope to close
-_NEXT_TO_NOTHING = 1e-5
+COARSE = 0.2  # a plan whose gap is a larger share of what is at stake is a coarse one
+MIN_GAP = 1e-11  # scaled gap below which rounding leaves no hope to close it
+NEGLIGIBLE_SHARE = 1e-5  # of what planning gains over the best constant action
 
 
-def at_stake(lower: float, upper: float, blind: float) -> float:
-    """What a plan's gap is compared with; all are scaled costs."""
-    return max(min(upper, 1.0 - lower), _NEXT_TO_NOTHING * (blind - lower), 10 * _LEAST)
+def at_stake(lower: float, upper: float, constant_cost: float) -> float:
+    """Return the cost that a plan's gap is compared with; all costs are scaled to [0, 1]."""
+    return max(min(upper, 1.0 - lower), NEGLIGIBLE_SHARE * (constant_cost - lower), 10 * MIN_GAP)
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,32 @@ class Accuracy:
 
     @classmethod
     def of(cls, tolerance: float, rtol: float | None, atol: float | None, units: Units) -> Accuracy:
-        """From what a user says: `atol` is in the user's units. Raises `InvalidModelError` for nonsense."""
+        """Return the accuracy that the arguments of `plan` ask for.
+
+        Parameters
+        ----------
+        tolerance
+            Widest scaled gap, above 0 and up to 1.
+        rtol
+            Widest gap as a share of what is at stake, or None.
+        atol
+            Widest gap in the user's units, or None.
+        units
+            The user's units.
+
+        Raises
+        ------
+        InvalidModelError
+            An argument is out of its range.
+        """
         if not 0.0 < tolerance <= 1.0:
             raise InvalidModelError(f"tolerance is {tolerance}: wanted a scaled gap above 0 and up to 1")
         for name, value in (("rtol", rtol), ("atol", atol)):
             if value is not None and not value > 0.0:
                 raise InvalidModelError(f"{name} is {value}: wanted above 0, or None for no such limit")
         scaled = tolerance if atol is None else min(tolerance, atol / (units.high - units.low))
-        return cls(max(scaled, _LEAST), math.inf if rtol is None else rtol)
+        return cls(max(scaled, MIN_GAP), math.inf if rtol is None else rtol)
 
-    def allowed(self, lower: float, upper: float, blind: float) -> float:
-        """The widest gap that is narrow enough, given the bounds so far and the best constant action's."""
-        return max(_LEAST, min(self.scaled, self.relative * at_stake(lower, upper, blind)))
+    def allowed(self, lower: float, upper: float, constant_cost: float) -> float:
+        """Return the widest gap that is narrow enough for these bounds and constant actions."""
+        return max(MIN_GAP, min(self.scaled, self.relative * at_stake(lower, upper, constant_cost)))

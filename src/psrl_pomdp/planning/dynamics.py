@@ -1,10 +1,10 @@
-"""A model as the planner sees it: beliefs that move by M[a, o], on the states that can occur.
+"""A model as the planner sees it: the joint matrices M[a, o], on the states that its start can reach.
 
     M[a, o](s, s′) = θ(s′ | s, a) η(o | a, s′)
     P(o | b, a) = Σ b M[a, o],   τ(b, a, o) = b M[a, o] / P(o | b, a)
 
-States that no policy reaches from the start never matter, and leaving them out repairs many models in
-which they would spoil a bound that has to hold everywhere.
+The bounds have to hold at every belief. States that no policy reaches from the start are left out, because
+they would make such bounds loose and do not matter for any run.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ from ..models.structure import reachable
 
 
 class Factors(NamedTuple):
-    """M as moves and readings: much less to add up wherever all readings are."""
+    """M as the product of transition kernel (compressed sparse rows) and observation model.
 
-    indptr: npt.NDArray[np.int32]  # [A·S + 1]: where the entries of a row (a, s) begin
-    indices: npt.NDArray[np.int32]  # s′
-    moves: Array  # θ(s′ | s, a)
-    sensor: Array  # [A, O, S']: η(o | a, s′)
-    comes: Mask  # [A, O]: whether some state can give the reading
+    Sums over all observations take S² + S·O products with the factors, and S²·O with M.
+    """
+
+    indptr: npt.NDArray[np.int32]  # [A·S + 1]: where the entries of row (a, s) of the kernel begin
+    indices: npt.NDArray[np.int32]  # s′ of each entry
+    transitions: Array  # θ(s′ | s, a) of each entry
+    observation: Array  # [A, O, S']: η(o | a, s′)
+    possible: Mask  # [A, O]: whether some state can give the observation
 
 
 class BeliefDynamics(ABC):
-    """What M in one array (`Dynamics`) and M kept sparse (`sparse_dynamics`) have in common."""
+    """What `Dynamics` (M as one array) and `SparseDynamics` (M never stored) have in common."""
 
     cost: Array  # [A, S], in [0, 1]
-    starts: Array  # [K, S]: the beliefs before the first action, one for each first reading
+    starts: Array  # [K, S]: the beliefs before the first action, one for each first observation
     start_weights: Array  # [K]: their probabilities
     states: tuple[int, ...]  # the states kept, by their number in the model
 
@@ -49,15 +52,16 @@ class BeliefDynamics(ABC):
     @property
     @abstractmethod
     def leak(self) -> float:
-        """What the rows of Σ_o M[a, o] are off one, at most."""
+        """The largest distance from one of a row sum of Σ_o M[a, o]."""
 
     @property
     @abstractmethod
-    def factors(self) -> Factors: ...
+    def factors(self) -> Factors:
+        """The factors of M."""
 
     @abstractmethod
-    def move(self, action: int, reading: int) -> csr_array:
-        """M[a, o]."""
+    def joint_matrix(self, action: int, observation: int) -> csr_array:
+        """Return M[a, o], [S, S'], as a sparse matrix."""
 
     @property
     def n_actions(self) -> int:
@@ -69,16 +73,16 @@ class BeliefDynamics(ABC):
 
     @property
     def start(self) -> Array:
-        """The distribution of the first state, whatever is read first."""
+        """[S]: the distribution of the first state, before any observation."""
         return np.asarray(self.start_weights @ self.starts)
 
     def rounding(self, values: Array) -> float:
-        """Twice what rounding may do to a certificate with these relative values.
+        """Return twice the largest rounding error of a certificate with these relative values.
 
-        A residual adds up S·O products of a probability and a value; the factors of M are themselves sums
-        over readings; what the rows of M are off one, and what the repair of interpolation weights leaves, is
-        multiplied by the values too. Twice, so that whoever adds up in another order, and pays half, still
-        has a proof.
+        A residual adds up S·O products of a probability and a value. The factors of M are sums over
+        observations themselves. The distance of the rows of M from one, and what the repair of interpolation
+        weights leaves, are multiplied by the values too. The error is doubled so that `verify`, which adds up
+        in another order, needs only half of it.
         """
         size = float(np.abs(values - values.flat[0]).max())
         terms = self.n_states * self.n_observations + self.n_states + 3 * self.n_observations + 10
@@ -87,23 +91,23 @@ class BeliefDynamics(ABC):
 
 @dataclass(frozen=True)
 class Dynamics(BeliefDynamics):
-    """M, the costs, and the beliefs from which the first action is chosen."""
+    """M as one array, the costs, and the beliefs at which the first action is chosen."""
 
     joint: Array  # [A, O, S, S']: M
     cost: Array  # [A, S], in [0, 1]
-    starts: Array  # [K, S]: the beliefs before the first action, one for each first reading
+    starts: Array  # [K, S]: the beliefs before the first action, one for each first observation
     start_weights: Array  # [K]: their probabilities
     states: tuple[int, ...]  # the states kept, by their number in the model
 
     @classmethod
     def of(cls, model: POMDP) -> Dynamics:
-        """The model, restricted to the states that its start can reach."""
+        """Return the dynamics of a model, restricted to the states that its start can reach."""
         setting = model.setting
         kept = reachable(np.asarray((model.transition > 0).any(axis=0)), setting.initial > 0)
         states = np.asarray(kept)
         transition = model.transition[:, states][:, :, states]
-        sensor = setting.observation[:, states]
-        joint = np.einsum("ast,ato->aost", transition, sensor)
+        observation = setting.observation[:, states]
+        joint = np.einsum("ast,ato->aost", transition, observation)
         # Rows of a model may be off one by 1e-13, which large relative values would multiply.
         joint /= joint.sum(axis=(1, 3))[:, None, :, None]
         starts, weights = first_beliefs(model, states)
@@ -113,22 +117,22 @@ class Dynamics(BeliefDynamics):
     def leak(self) -> float:
         return float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max())
 
-    def move(self, action: int, reading: int) -> csr_array:
-        return csr_array(self.joint[action, reading])
+    def joint_matrix(self, action: int, observation: int) -> csr_array:
+        return csr_array(self.joint[action, observation])
 
     @cached_property
     def factors(self) -> Factors:
-        moves = self.joint.sum(axis=1)  # [A, S, S']
-        whence = moves.argmax(axis=1)  # the state from which a next one is likeliest
+        transitions = self.joint.sum(axis=1)  # [A, S, S']
+        source = transitions.argmax(axis=1)  # [A, S']: the state from which s′ is likeliest
         actions, after = np.ogrid[: self.n_actions, : self.n_states]
-        certain = moves[actions, whence, after]
-        sensor = self.joint[actions, :, whence, after] / np.where(certain > 0.0, certain, 1.0)[..., None]
-        rows = csr_array(moves.reshape(-1, self.n_states))
+        largest = transitions[actions, source, after]
+        observation = self.joint[actions, :, source, after] / np.where(largest > 0.0, largest, 1.0)[..., None]
+        rows = csr_array(transitions.reshape(-1, self.n_states))
         return Factors(
             rows.indptr.astype(np.int32),
             rows.indices.astype(np.int32),
             rows.data,
-            np.ascontiguousarray(sensor.transpose(0, 2, 1)),
+            np.ascontiguousarray(observation.transpose(0, 2, 1)),
             np.asarray(self.joint.any(axis=(2, 3))),
         )
 
@@ -138,12 +142,12 @@ class Dynamics(BeliefDynamics):
 
 
 def first_beliefs(model: POMDP, states: Index) -> tuple[Array, Array]:
-    """The paper's h_1(·; θ) for every first reading that can come, and how likely each is."""
+    """Return the belief h_1(·; θ) after each first observation that can come, and their probabilities."""
     initial = model.setting.initial[states]
     first = model.setting.first_observation
     if first is None:
         return initial[None].copy(), np.ones(1)
     together = initial[:, None] * first[states]  # [S, O]
     weights = together.sum(axis=0)
-    comes = weights > 0
-    return np.ascontiguousarray((together[:, comes] / weights[comes]).T), weights[comes]
+    possible = weights > 0
+    return np.ascontiguousarray((together[:, possible] / weights[possible]).T), weights[possible]

@@ -1,7 +1,7 @@
-"""Limits of one call of `plan`: a deadline, and bytes that its arrays may take.
+"""Limits of one call of `plan`: a deadline, and the bytes that its arrays may take.
 
-Memory is counted by the sizes of arrays that are about to be made, never by what the machine has free: where
-nothing but sizes decides, the same call makes the same decisions on every machine.
+Memory is the sum of the sizes of arrays, added up before they are made; what the machine has free plays no
+part. So the same call makes the same decisions on every machine, unless it has a time limit.
 """
 
 from __future__ import annotations
@@ -11,8 +11,13 @@ import time
 DEFAULT_MEMORY = 4e9  # bytes
 
 
+def never_expired() -> bool:
+    """Return False: a clock for planning without a time limit."""
+    return False
+
+
 class LimitReached(Exception):  # noqa: N818 - it ends a step of planning and never leaves `plan`
-    """No time or no memory for the step that was begun; `status` says which."""
+    """Raised inside of planning when time or memory does not suffice for a step; `status` says which."""
 
     def __init__(self, status: str) -> None:
         self.status = status
@@ -20,49 +25,58 @@ class LimitReached(Exception):  # noqa: N818 - it ends a step of planning and ne
 
 
 class Limits:
-    """The clock starts when this is made. `time_limit` is in seconds, `memory_limit` in bytes."""
+    """A deadline and a count of the memory reserved. The clock starts when this is made.
+
+    Parameters
+    ----------
+    time_limit
+        Seconds, or None for no deadline.
+    memory_limit
+        Bytes, or None for `DEFAULT_MEMORY`.
+    """
 
     def __init__(self, time_limit: float | None = None, memory_limit: float | None = None) -> None:
         self._begun = time.monotonic()
         self.time_limit = time_limit
         self.memory = DEFAULT_MEMORY if memory_limit is None else float(memory_limit)
-        self.held = 0.0
+        self.reserved = 0.0
 
     @property
     def seconds(self) -> float:
-        """Since the beginning, without what was not counted."""
+        """Seconds since the clock started, without those excluded."""
         return time.monotonic() - self._begun
 
-    def not_counting(self, seconds: float) -> None:
-        """Move the deadline by `seconds` that are not planning."""
+    def exclude_time(self, seconds: float) -> None:
+        """Move the deadline by `seconds` that were not spent on planning."""
         self._begun += seconds
 
     def expired(self) -> bool:
+        """Return whether the deadline has passed."""
         return self.time_limit is not None and self.seconds >= self.time_limit
 
     @property
-    def left(self) -> float:
-        """Bytes beside what is held."""
-        return max(0.0, self.memory - self.held)
+    def remaining(self) -> float:
+        """Bytes that are not reserved."""
+        return max(0.0, self.memory - self.reserved)
 
     def fits(self, size: float) -> bool:
-        """Whether arrays of so many bytes can be made beside what is held."""
-        return size <= self.left
+        """Return whether arrays of `size` bytes can be made beside what is reserved."""
+        return size <= self.remaining
 
-    def need(self, size: float = 0.0) -> None:
-        """Raise `LimitReached` where time is up or arrays of so many bytes would be too many."""
+    def require(self, size: float = 0.0) -> None:
+        """Raise `LimitReached` if the deadline has passed or arrays of `size` bytes do not fit."""
         if self.expired():
             raise LimitReached("time limit")
         if not self.fits(size):
             raise LimitReached("memory limit")
 
-    def hold(self, size: float) -> None:
-        """The same for arrays that are kept: count them from now on. Negative where they are given back."""
+    def reserve(self, size: float) -> None:
+        """Require `size` bytes and count them from now on; a negative size gives bytes back."""
         if size > 0.0:
-            self.need(size)
-        self.held += size
+            self.require(size)
+        self.reserved += size
 
 
 def unlimited() -> Limits:
-    """Limits that nothing reaches."""
+    """Return limits that nothing reaches."""
     return Limits(None, float("inf"))

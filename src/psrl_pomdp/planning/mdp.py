@@ -1,12 +1,12 @@
-"""The average-cost MDP under a model: what could be had if the state were in plain sight.
+"""The optimal average cost of the underlying fully observed MDP (a lower bound for the POMDP).
 
 The optimal gain g*(s) of a finite MDP, with any number of recurrent classes, is the largest g for which some
 h makes
 
     g(s) ≤ Σ_s′ θ(s′ | s, a) g(s′)   and   g(s) + h(s) ≤ C(s, a) + Σ_s′ θ(s′ | s, a) h(s′)   for all s, a
 
-(Puterman 1994, Theorem 9.1.2 and section 9.3): one linear program. Whoever sees less pays more, so from a
-start b the optimal average of the POMDP is at least Σ_s b(s) g*(s).
+(Puterman 1994, Theorem 9.1.2 and section 9.3): one linear program. A policy of the POMDP knows less than the
+state, so from a start b the optimal average of the POMDP is at least Σ_s b(s) g*(s).
 """
 
 from __future__ import annotations
@@ -21,7 +21,25 @@ _RESOLUTION = 1e-8  # the linear program drops coefficients of 1e-9
 
 
 def optimal_gain(transition: Array, cost: Array) -> Array:
-    """g*(s), the least long-run average cost from each state in plain sight, to the solver's 1e-7: `[S]`."""
+    """Return the optimal average cost g*(s) of the fully observed MDP from each state.
+
+    Parameters
+    ----------
+    transition
+        `[A, S, S']`, the transition kernel.
+    cost
+        `[A, S]`, the costs.
+
+    Returns
+    -------
+    Array
+        `[S]`, to the solver's accuracy of 1e-7.
+
+    Raises
+    ------
+    ArithmeticError
+        A positive probability is below what the solver resolves, or the linear program was not solved.
+    """
     n_actions, n_states = cost.shape
     tiny = (transition > 0) & (transition < _RESOLUTION)
     if tiny.any():
@@ -29,9 +47,9 @@ def optimal_gain(transition: Array, cost: Array) -> Array:
         raise ArithmeticError(f"a transition of probability {least:g} is below what the solver resolves")
     eye = identity(n_states, format="csr")
     nothing = csr_array((n_states, n_states))
-    moves = [eye - csr_array(kernel) for kernel in transition]
-    gains = vstack([hstack([move, nothing]) for move in moves])
-    values = vstack([hstack([eye, move]) for move in moves])
+    generators = [eye - csr_array(kernel) for kernel in transition]
+    gains = vstack([hstack([generator, nothing]) for generator in generators])
+    values = vstack([hstack([eye, generator]) for generator in generators])
     result = linprog(
         c=np.concatenate([-np.ones(n_states), np.zeros(n_states)]),
         A_ub=vstack([gains, values]),

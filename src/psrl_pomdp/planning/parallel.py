@@ -1,4 +1,4 @@
-"""Plans for many kernels of one setting: the first in full, the others from where it ended."""
+"""`plan_many`: plans for many kernels of one setting, all but the first with a warm start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..models.model import POMDP, Setting
 from .solution import Plan
 from .solve import plan
 
-_FEW = 8  # kernels that are planned for sooner than processes start
+_MIN_PARALLEL_KERNELS = 8  # with fewer kernels, planning ends before worker processes have started
 
 
 def plan_many(
@@ -27,17 +27,40 @@ def plan_many(
     workers: int | None = None,
     executor: Executor | None = None,
 ) -> list[Plan]:
-    """A plan for each of `kernels[M, A, S, S]`, in their order.
+    """Plan for each of several kernels of one setting.
 
-    Every plan after the first starts from the first one, so that the plans are the same on any number of
-    workers: by default one for each core, or pass any `concurrent.futures.Executor`.
+    Every plan after the first has the first one as its warm start, so that the plans are the same on any
+    number of workers.
+
+    Parameters
+    ----------
+    setting
+        Everything about the model but the transition kernel.
+    kernels
+        `[M, A, S, S']`, the transition kernels.
+    tolerance, max_work
+        As in `plan`, for each plan.
+    workers
+        Number of processes; by default one for each core.
+    executor
+        Any `concurrent.futures.Executor`, used in place of `workers` processes.
+
+    Returns
+    -------
+    list of Plan
+        One plan for each kernel, in their order.
+
+    Raises
+    ------
+    InvalidModelError
+        A kernel is none, or `tolerance` is out of its range.
     """
-    worlds = [POMDP(setting, kernel) for kernel in numbers("kernels", kernels, "mast")]
-    first = plan(worlds[0], tolerance, max_work=max_work)
+    models = [POMDP(setting, kernel) for kernel in numbers("kernels", kernels, "mast")]
+    first = plan(models[0], tolerance, max_work=max_work)
     job = partial(_plan_from, setting, first, tolerance, max_work)
-    rest = [world.transition for world in worlds[1:]]
+    rest = [model.transition for model in models[1:]]
     count = workers if workers is not None else os.cpu_count() or 1
-    if executor is None and (count <= 1 or len(rest) < _FEW):
+    if executor is None and (count <= 1 or len(rest) < _MIN_PARALLEL_KERNELS):
         return [first, *map(job, rest)]
     pool = nullcontext(executor) if executor else ProcessPoolExecutor(count, get_context("spawn"))
     with pool as running:
@@ -47,4 +70,5 @@ def plan_many(
 def _plan_from(
     setting: Setting, first: Plan, tolerance: float, max_work: float | None, kernel: Array
 ) -> Plan:
+    """Plan for one kernel, from the first plan."""
     return plan(POMDP(setting, kernel), tolerance, warm_start=first, max_work=max_work)

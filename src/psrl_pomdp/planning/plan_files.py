@@ -1,4 +1,4 @@
-"""Plans as the bytes of a file: an archive of arrays with words in JSON among them, without pickles."""
+"""Read and write plans: an archive of arrays, one of which holds all other fields as JSON; no pickles."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .._serialization.contents import VERSION, Contents, opened
 from .._utils.arrays import checked_names
 from ..errors import InvalidModelError, ParseError
 from ..models.model import Kind, Units
-from .bound_pair import Round
-from .lower.grid import LowerCertificate
+from .certificate_checks import CertificateError, check_arrays
+from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
+from .rounds import Round
 from .solution import Plan, Status
-from .upper.controllers import Controller
-from .verification import CertificateError, check_arrays
+from .upper.evaluation import Controller
 
-_LARGEST = 1e100  # of relative values: their sums are finite
-_INT = 1 << 31  # numbers of points, nodes and states are below this
+_MAX_VALUE = 1e100  # of relative values, so that their sums are finite
+_MAX_NUMBER = 1 << 31  # numbers of points, nodes and states are below this
 
-# A row of `Round` as JSON, which has no word for a number that is not finite.
+# A `Round` as JSON, which writes numbers that are not finite as null.
 _Row: Any = msgspec.defstruct(
     "_Row",
     [(f.name, int if f.name in ("points", "nodes") else float | None) for f in fields(Round)],
@@ -34,8 +34,8 @@ _Row: Any = msgspec.defstruct(
 )
 
 
-class _Words(msgspec.Struct):
-    """Everything about a plan that is not an array."""
+class _Metadata(msgspec.Struct):
+    """The fields of a plan that are not arrays."""
 
     status: Status
     bounds: tuple[float, float]
@@ -47,12 +47,12 @@ class _Words(msgspec.Struct):
     fingerprint: str
     rounds: list[_Row]
     version: int
-    blind: float = 1.0  # which version 0.1 did not keep
+    blind: float = 1.0  # cost of the best constant action; files of version 0.1 lack it
 
 
 def plan_to_bytes(plan: Plan) -> bytes:
-    """The plan with its certificates."""
-    words = _Words(
+    """Return the bytes of a file with the plan and its certificates."""
+    metadata = _Metadata(
         version=VERSION,
         status=plan.status,
         bounds=(plan.lower_cost, plan.upper_cost),
@@ -67,7 +67,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
     )
     return pack(
         {
-            "words": np.frombuffer(msgspec.json.encode(words), np.uint8),
+            "words": np.frombuffer(msgspec.json.encode(metadata), np.uint8),
             "node_actions": plan.controller.actions,
             "node_successors": plan.controller.successors,
             "node_vectors": plan.controller.vectors,
@@ -79,7 +79,7 @@ def plan_to_bytes(plan: Plan) -> bytes:
 
 @singledispatch
 def _lower_arrays(certificate: object) -> dict[str, npt.NDArray[Any] | None]:
-    """What proves the lower bound, as arrays by name."""
+    """Return the arrays of a certificate of the lower bound by their names in a file."""
     raise TypeError(f"a {type(certificate).__name__} has no form in a file")
 
 
@@ -110,13 +110,30 @@ def _(informed: InformedCertificate) -> dict[str, npt.NDArray[Any] | None]:
 
 
 def plan_from_bytes(data: bytes, name: str, room: Room | None = None) -> Plan:
-    """The plan in these bytes; `name` is for errors, `room` what a file around them leaves to unpack to.
+    """Read a plan.
 
-    Raises `ParseError` where they hold none: whatever is returned can be played, printed and verified.
+    Parameters
+    ----------
+    data
+        The bytes of a file.
+    name
+        Name of the file, for error messages.
+    room
+        Bytes that the plan may take when it is unpacked, where it is part of another file.
+
+    Returns
+    -------
+    Plan
+        It can be played, printed and verified.
+
+    Raises
+    ------
+    ParseError
+        The bytes are no plan.
     """
-    contents, words = opened(data, name, _Words, "a plan", room)
+    contents, metadata = opened(data, name, _Metadata, "a plan", room)
     try:
-        plan = _plan(contents, words)
+        plan = _plan(contents, metadata)
         check_arrays(plan, len(plan.actions), plan.controller.successors.shape[1], len(plan.states))
     except (InvalidModelError, CertificateError) as error:
         if isinstance(error, ParseError):
@@ -125,59 +142,62 @@ def plan_from_bytes(data: bytes, name: str, room: Room | None = None) -> Plan:
     return plan
 
 
-def _plan(contents: Contents, words: _Words) -> Plan:
-    _check(contents, words)
-    lower, upper = words.bounds
+def _plan(contents: Contents, metadata: _Metadata) -> Plan:
+    """Return the plan with these arrays and other fields."""
+    _check(contents, metadata)
+    lower, upper = metadata.bounds
     return Plan(
-        status=words.status,
+        status=metadata.status,
         lower_cost=lower,
         upper_cost=upper,
-        controller=_controller(contents, words),
-        grid=(_informed if "uses" in contents else _grid)(contents, words),
-        rounds=tuple(_round(row) for row in words.rounds),
-        states=tuple(words.states),
-        n_states=words.n_states,
-        units=Units(*words.units),
-        actions=tuple(words.actions),
-        fingerprint=words.fingerprint,
-        blind_cost=words.blind,
+        controller=_controller(contents, metadata),
+        grid=(_informed if "uses" in contents else _grid)(contents, metadata),
+        rounds=tuple(_round(row) for row in metadata.rounds),
+        states=tuple(metadata.states),
+        n_states=metadata.n_states,
+        units=Units(*metadata.units),
+        actions=tuple(metadata.actions),
+        fingerprint=metadata.fingerprint,
+        blind_cost=metadata.blind,
     )
 
 
-def _check(contents: Contents, words: _Words) -> None:
-    """What the words say of themselves."""
-    states, (lower, upper) = words.states, words.bounds
+def _check(contents: Contents, metadata: _Metadata) -> None:
+    """Check the fields that are not arrays, and raise `ParseError` where one is out of its range."""
+    states, (lower, upper) = metadata.states, metadata.bounds
     if not 0.0 <= lower <= upper <= 1.0:
-        raise contents.refuse(f"bounds are {words.bounds}: wanted from 0 to 1, the lower one first")
-    if not 0.0 <= words.blind <= 1.0:
-        raise contents.refuse(f"blind is {words.blind}: wanted from 0 to 1")
+        raise contents.refuse(f"bounds are {metadata.bounds}: wanted from 0 to 1, the lower one first")
+    if not 0.0 <= metadata.blind <= 1.0:
+        raise contents.refuse(f"blind is {metadata.blind}: wanted from 0 to 1")
     if (
         not states
         or states != sorted(set(states))
-        or not 0 <= states[0] <= states[-1] < words.n_states < _INT
+        or not 0 <= states[0] <= states[-1] < metadata.n_states < _MAX_NUMBER
     ):
-        raise contents.refuse(f"states are no ascending list of numbers below {words.n_states}")
-    if not words.actions:
+        raise contents.refuse(f"states are no ascending list of numbers below {metadata.n_states}")
+    if not metadata.actions:
         raise contents.refuse("actions is empty")
-    checked_names("actions", words.actions, len(words.actions))
+    checked_names("actions", metadata.actions, len(metadata.actions))
 
 
-def _controller(contents: Contents, words: _Words) -> Controller:
-    n_states, n_actions = len(words.states), len(words.actions)
+def _controller(contents: Contents, metadata: _Metadata) -> Controller:
+    """Return the certificate of the upper bound."""
+    n_states, n_actions = len(metadata.states), len(metadata.actions)
     actions = contents.whole("node_actions", (None,), 0, n_actions - 1)
     nodes = len(actions)
-    if not 0 <= words.start < nodes:
-        raise contents.refuse(f"start is {words.start}: it is none of {nodes} nodes")
+    if not 0 <= metadata.start < nodes:
+        raise contents.refuse(f"start is {metadata.start}: it is none of {nodes} nodes")
     successors = contents.whole("node_successors", (nodes, None), 0, nodes - 1)
-    vectors = contents.floats("node_vectors", (nodes, n_states), -_LARGEST, _LARGEST)
+    vectors = contents.floats("node_vectors", (nodes, n_states), -_MAX_VALUE, _MAX_VALUE)
     gains = None
     if "node_gains" in contents:
-        gains = contents.floats("node_gains", (nodes, n_states), -_LARGEST, _LARGEST)
-    return Controller(actions, successors, vectors, words.bounds[1], words.start, gains)
+        gains = contents.floats("node_gains", (nodes, n_states), -_MAX_VALUE, _MAX_VALUE)
+    return Controller(actions, successors, vectors, metadata.bounds[1], metadata.start, gains)
 
 
-def _informed(contents: Contents, words: _Words) -> InformedCertificate:
-    n_states, n_actions = len(words.states), len(words.actions)
+def _informed(contents: Contents, metadata: _Metadata) -> InformedCertificate:
+    """Return the certificate of the informed bound."""
+    n_states, n_actions = len(metadata.states), len(metadata.actions)
     states = contents.whole("point_states", (None,), 0, n_states - 1)
     coordinates = contents.floats("point_coordinates", (len(states),), 0.0, 1.0 + 1e-9)
     ends = contents.whole("point_ends", (None,), 0, len(states))
@@ -186,35 +206,36 @@ def _informed(contents: Contents, words: _Words) -> InformedCertificate:
     if len(states) and not len(ends):
         raise contents.refuse("point_ends is empty")
     n = len(ends)
-    uses = contents.whole("uses", (None, 4), 0, _INT - 1)
+    uses = contents.whole("uses", (None, 4), 0, _MAX_NUMBER - 1)
     return InformedCertificate(
-        words.bounds[0],
-        contents.floats("values", (n_states + n, n_actions), -_LARGEST, _LARGEST),
+        metadata.bounds[0],
+        contents.floats("values", (n_states + n, n_actions), -_MAX_VALUE, _MAX_VALUE),
         csr_array((coordinates, states, np.append(0, ends)), shape=(n, n_states)),
         uses,
-        contents.floats("shares", (len(uses),), 0.0, _LARGEST),
-        contents.floats("gains", (n_states,), -_LARGEST, _LARGEST) if "gains" in contents else None,
+        contents.floats("shares", (len(uses),), 0.0, _MAX_VALUE),
+        contents.floats("gains", (n_states,), -_MAX_VALUE, _MAX_VALUE) if "gains" in contents else None,
     )
 
 
-def _grid(contents: Contents, words: _Words) -> LowerCertificate:
-    values = contents.floats("values", (None,), -_LARGEST, _LARGEST)
-    n, n_states, n_actions = len(values), len(words.states), len(words.actions)
+def _grid(contents: Contents, metadata: _Metadata) -> LowerCertificate:
+    """Return the certificate of a grid."""
+    values = contents.floats("values", (None,), -_MAX_VALUE, _MAX_VALUE)
+    n, n_states, n_actions = len(values), len(metadata.states), len(metadata.actions)
     made_of = (n, n_actions, None, n_states)
-    gains = contents.floats("gains", (n,), -_LARGEST, _LARGEST) if "gains" in contents else None
+    gains = contents.floats("gains", (n,), -_MAX_VALUE, _MAX_VALUE) if "gains" in contents else None
     return LowerCertificate(
-        words.bounds[0],
+        metadata.bounds[0],
         contents.floats("points", (n, n_states), 0.0, 1.0 + 1e-9),
         values,
         contents.whole("basis", made_of, 0, n - 1).astype(np.int32),
-        contents.floats("weights", made_of, -_LARGEST, _LARGEST),
-        contents.whole("parents", (n, 3), -1, _INT - 1),
+        contents.floats("weights", made_of, -_MAX_VALUE, _MAX_VALUE),
+        contents.whole("parents", (n, 3), -1, _MAX_NUMBER - 1),
         gains,
     )
 
 
 def _round(row: Any) -> Round:
-    """The round of a row; JSON has no word for numbers that are not finite."""
+    """Return the round of a row of JSON, in which null stands for a number that is not finite."""
     values = [getattr(row, f.name) for f in fields(Round)]
     finite: list[Any] = [np.nan if value is None else value for value in values]
     return Round(*finite)

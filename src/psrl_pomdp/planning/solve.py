@@ -13,26 +13,23 @@ from .._utils.threads import ONE_THREAD
 from ..errors import InvalidModelError
 from ..models.model import POMDP, Setting
 from .accuracy import COARSE, Accuracy, at_stake
-from .bound_pair import Bracket, Round, close
+from .bound_pair import BoundPair
 from .dynamics import BeliefDynamics, Dynamics
 from .limits import LimitReached, Limits
-from .lower.grid import SLACK, LowerCertificate
+from .lower.certificate import SLACK, LowerCertificate
 from .lower.informed import InformedCertificate
-from .multichain.bounds import StartBracket
+from .multichain.bounds import MultichainBounds
 from .multichain.closed_classes import closed_classes
-from .solution import MEMORY, Plan, Status
-from .sparse.bound_pair import SparseBracket
+from .parameters import PlannerParameters
+from .rounds import Round, iterate
+from .solution import Plan, Status
+from .sparse.bound_pair import SparseBoundPair
 from .sparse.dynamics import SparseDynamics
-from .upper.controllers import Controller
+from .upper.evaluation import Controller
+from .verification import check_certificate
 
 MAX_POINTS = 40_000
-_LARGE = 4000  # entries A·O·S² from which a round takes long where it is interpreted
-_SMALL = 400_000  # entries A·O·S² from which the sparse bounds come first
-_LARGEST_DENSE = 1.5e9  # A·O·S³, the work of a pass over the grid of all vertices, up to which it is made
-_FIRST_POINTS = 64  # that a grid has room for beside the vertices
-_BYTES_AN_ENTRY = 64.0  # of M and of the grid of all vertices, with copies and its certificate
-_BYTES_A_POINT, _BYTES_FROM_START = 40.0, 110.0  # of a further point, and where bounds are from the start
-_SHARE_OF_MEMORY = 0.6  # for points; the rest for what is made beside them
+PARAMETERS = PlannerParameters()
 
 
 @PLANNING.timed
@@ -50,21 +47,49 @@ def plan(
     memory_limit: float | None = None,
     progress: Callable[[Round], None] | None = None,
 ) -> Plan:
-    """Bounds on the optimal long-run average cost of `model`, and a policy that attains the upper one.
+    """Bound the optimal long-run average cost of a model, and find a policy that attains the upper bound.
 
-    Stops when the gap between the bounds is narrow enough: within `tolerance` as a share of the cost's range;
-    where they are given, also within `rtol` as a share of what is at stake (`planning.accuracy`), and within
-    `atol` in the user's units. Stops also at `time_limit` seconds, at `max_points` grid points, at `max_work`
-    counted operations, at `memory_limit` bytes (4 GB unless you say otherwise), or at Ctrl-C. The bounds hold
-    whichever it was, and `status` says which. Without a time limit the same call gives the same plan, to the
-    last bit on one platform.
+    Planning stops when the gap between the bounds is narrow enough, at one of the limits below, or at Ctrl-C.
+    The bounds hold whichever it was, and `status` says which. Without a time limit the same call gives the
+    same plan, to the last bit on one platform.
 
-    The clock starts with the call; compiling, which happens once for an installation, is not counted. Memory
-    is what the arrays of planning take beside the model, by their sizes; where the usual ones would be too
-    large, sparse ones take their place. `progress` is called after every round. `warm_start`, an earlier plan
-    for a nearby kernel of the same setting, saves most of the work where it is near; where it turns out not
-    to be, planning starts afresh.
+    Parameters
+    ----------
+    model
+        The model.
+    tolerance
+        Widest gap, as a share of the cost's range.
+    time_limit
+        Seconds from the call on. Compiling, which happens once for each installation, is not counted.
+    warm_start
+        An earlier plan for a nearby kernel of the same setting. It saves most of the work where the kernel is
+        near; where it turns out not to be, planning starts afresh.
+    rtol
+        Widest gap, as a share of what is at stake (`planning.accuracy`), or None.
+    atol
+        Widest gap in the user's units, or None.
+    max_points
+        Number of points of the lower bound, at most.
+    max_work
+        Counted operations, at most.
+    memory_limit
+        Bytes that the arrays of planning may take beside the model, by their sizes; 4 GB by default. Where
+        the usual arrays would be too large, sparse ones take their place.
+    progress
+        Called with every round.
 
+    Returns
+    -------
+    Plan
+        The bounds with their certificates, and the policy.
+
+    Raises
+    ------
+    InvalidModelError
+        An argument is out of its range, or `warm_start` is for a model of another shape.
+
+    Examples
+    --------
     >>> from psrl_pomdp import problem
     >>> best = plan(problem("tiger"), tolerance=1e-6)
     >>> best.status, round(best.lower, 4), round(best.upper, 4), best.action([0.5, 0.5])
@@ -76,11 +101,11 @@ def plan(
         raise InvalidModelError(f"memory_limit is {memory_limit}: wanted a number of bytes above 0")
     begun = limits.seconds
     compile_if_long(model.setting, wait=time_limit is not None)
-    limits.not_counting(limits.seconds - begun)
-    job = _Job(accuracy, limits, max_points, max_work, progress)
-    job.begin(model, warm_start)
+    limits.exclude_time(limits.seconds - begun)
+    run = PlanningRun(accuracy, limits, max_points, max_work, progress, PARAMETERS)
+    run.begin(model, warm_start)
     try:
-        status = job.close(model)
+        status = run.iterate(model)
     except LimitReached as reached:
         status = reached.status
     except (KeyboardInterrupt, SystemError) as stopped:
@@ -88,31 +113,11 @@ def plan(
         if isinstance(stopped, SystemError) and not isinstance(stopped.__cause__, KeyboardInterrupt):
             raise
         status = "interrupted"
-    grid, controller = job.best()
-    lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
-    blind = min(attempt.blind for attempt in job.attempts)
-    # Attempts that differ by next to nothing count as equal: what closed the gap may have been the other.
-    if status == "closed" or upper - lower <= accuracy.allowed(lower, upper, blind):
-        status = "closed" if upper - lower <= COARSE * at_stake(lower, upper, blind) else "coarse"
-    assert status in get_args(Status)
-    return Plan(
-        status=status,  # type: ignore[arg-type]
-        lower_cost=min(lower, upper),
-        upper_cost=upper,
-        blind_cost=blind,
-        controller=controller,
-        grid=grid,
-        rounds=tuple(r for attempt in job.attempts for r in attempt.rounds),
-        states=job.dynamics.states,
-        n_states=model.n_states,
-        units=model.setting.units,
-        actions=model.setting.actions,
-        fingerprint=model.fingerprint,
-    )
+    return run.result(model, status)
 
 
-class _Job:
-    """One call of `plan`: what was tried so far, in order, and what to try next."""
+class PlanningRun:
+    """One call of `plan`: the attempts so far, in order, and what to try next."""
 
     def __init__(
         self,
@@ -121,89 +126,119 @@ class _Job:
         max_points: int,
         max_work: float | None,
         progress: Callable[[Round], None] | None,
+        parameters: PlannerParameters,
     ) -> None:
         self.accuracy = accuracy
         self.limits = limits
         self.max_points = max_points
         self.max_work = max_work
         self.progress = progress
-        self.attempts: list[Bracket | StartBracket | SparseBracket] = []
+        self.parameters = parameters
+        self.attempts: list[BoundPair | MultichainBounds | SparseBoundPair] = []
         self.dynamics: BeliefDynamics
 
     def begin(self, model: POMDP, warm_start: Plan | None) -> None:
-        """The first attempt: after it there are bounds, whenever planning is stopped."""
-        if _is_small(model, self.limits):
+        """Make the first attempt, which has bounds from the first moment on."""
+        if self._begins_dense(model):
             dynamics = Dynamics.of(model)
-            self.dynamics, most = dynamics, min(self.max_points, _most_points(dynamics, self.limits))
+            self.dynamics = dynamics
             if warm_start is None:
-                first: Bracket | SparseBracket = Bracket(dynamics, most, self.limits.expired)
+                first: BoundPair | SparseBoundPair = self._dense_bounds(dynamics)
             else:
-                first = _warmed(dynamics, most, warm_start, self.accuracy, self.limits.expired)
+                first = self._warm_started(dynamics, warm_start)
         else:
             sparse = SparseDynamics.of(model, self.limits)
             self.dynamics = sparse
-            first = SparseBracket(sparse, self.limits, self.max_points, self.max_work or np.inf)
+            first = SparseBoundPair(
+                sparse, self.limits, self.max_points, self.max_work or np.inf, self.parameters
+            )
             if warm_start is not None:
                 check_warm_start(warm_start, sparse)
-                first.start_from(warm_start.controller)
+                first.warm_start(warm_start.controller)
         self.attempts.append(first)
 
-    def close(self, model: POMDP) -> str:
-        """Rounds until the gap is within the tolerance, or a limit is reached, or nothing helps any more."""
+    def iterate(self, model: POMDP) -> str:
+        """Run rounds until the gap is narrow enough, and return how that ended."""
         first = self.attempts[0]
-        if isinstance(first, Bracket):
-            return self._close(first)
-        assert isinstance(first, SparseBracket)
-        dense_too = _fits_as_arrays(first.dynamics, self.limits)
-        status = first.close(self.accuracy, self._stop, self.progress, dense_too)
+        if isinstance(first, BoundPair):
+            return self._iterate_dense(first)
+        assert isinstance(first, SparseBoundPair)
+        dense_too = self._may_go_on_dense(first.dynamics)
+        status = first.iterate(self.accuracy, self._stop, self.progress, dense_too)
         if status != "stalled" or not dense_too:
             return status
         dynamics = Dynamics.of(model)
-        self.limits.hold(_BYTES_AN_ENTRY * dynamics.joint.size)
-        bracket = Bracket(
-            dynamics, min(self.max_points, _most_points(dynamics, self.limits)), self.limits.expired
-        )
-        bracket.known = first.lower
+        self.limits.reserve(self.parameters.representation.bytes_per_entry * dynamics.joint.size)
+        bounds = self._dense_bounds(dynamics)
+        bounds.external_lower = first.lower
         controller = first.search.best
         assert controller is not None
-        bracket.search.evaluate(controller.actions, controller.successors, controller.vectors)
-        self.attempts.append(bracket)
-        status = self._close(bracket)
+        bounds.search.evaluate(controller.actions, controller.successors, controller.vectors)
+        self.attempts.append(bounds)
+        status = self._iterate_dense(bounds)
         if status not in ("stalled", "memory limit"):
             return status
-        return first.close(self.accuracy, self._stop, self.progress, False)
+        return first.iterate(self.accuracy, self._stop, self.progress, False)
 
-    def _close(self, bracket: Bracket) -> str:
-        """Bounds from any start, unless parts of the model are closed or those stall: then from its own."""
-        apart = len(closed_classes(bracket.dynamics)) > 1
-        if not apart:
-            status = close(bracket, self.accuracy, self._stop, self.progress)
+    def _iterate_dense(self, bounds: BoundPair) -> str:
+        """Run rounds for bounds from any start; for bounds from the model's start if they cannot meet."""
+        several_classes = len(closed_classes(bounds.dynamics)) > 1
+        if not several_classes:
+            status = iterate(bounds, self.accuracy, self._stop, self.progress)
             if status != "stalled":
                 return status
-        most = _most_points(bracket.dynamics, self.limits, _BYTES_FROM_START)
-        if most <= bracket.dynamics.n_states + len(bracket.dynamics.starts):
+        per_weight = self.parameters.representation.bytes_per_multichain_weight
+        most = self._most_points(bounds.dynamics, per_weight)
+        if most <= bounds.dynamics.n_states + len(bounds.dynamics.starts):
             return "memory limit"
-        most = min(bracket.grid.most_points, most)
-        from_start = StartBracket(bracket.dynamics, most, None if apart else bracket, self.limits.expired)
+        most = min(bounds.grid.most_points, most)
+        any_start = None if several_classes else bounds
+        from_start = MultichainBounds(bounds.dynamics, most, any_start, self.limits.expired, self.parameters)
         self.attempts.append(from_start)
-        status = close(from_start, self.accuracy, self._stop, self.progress)
-        if not apart or status not in ("stalled", "memory limit"):
+        status = iterate(from_start, self.accuracy, self._stop, self.progress)
+        if several_classes or status not in ("stalled", "memory limit"):
             return status
-        return close(bracket, self.accuracy, self._stop, self.progress)
+        return iterate(bounds, self.accuracy, self._stop, self.progress)
 
     def _stop(self) -> Status | None:
+        """Return the limit that was reached, or None."""
         if self.limits.expired():
             return "time limit"
         if self.max_work is not None and sum(each.work for each in self.attempts) >= self.max_work:
             return "work limit"
         return None
 
-    def best(self) -> tuple[LowerCertificate | InformedCertificate, Controller]:
-        """The certificates that prove most; from any start rather than from one, where that is as good."""
+    def result(self, model: POMDP, status: str) -> Plan:
+        """Return the plan with the best certificates; `status` says how planning ended."""
+        grid, controller = self._best()
+        lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
+        constant_cost = min(attempt.constant_cost for attempt in self.attempts)
+        # Bounds that differ within rounding count as equal: another attempt may have closed the gap.
+        if status == "closed" or upper - lower <= self.accuracy.allowed(lower, upper, constant_cost):
+            coarse = upper - lower > COARSE * at_stake(lower, upper, constant_cost)
+            status = "coarse" if coarse else "closed"
+        assert status in get_args(Status)
+        return Plan(
+            status=status,  # type: ignore[arg-type]
+            lower_cost=min(lower, upper),
+            upper_cost=upper,
+            blind_cost=constant_cost,
+            controller=controller,
+            grid=grid,
+            rounds=tuple(r for attempt in self.attempts for r in attempt.rounds),
+            states=self.dynamics.states,
+            n_states=model.n_states,
+            units=model.setting.units,
+            actions=model.setting.actions,
+            fingerprint=model.fingerprint,
+        )
+
+    def _best(self) -> tuple[LowerCertificate | InformedCertificate, Controller]:
+        """Return the certificates that prove most; of equal ones the first, which hold from any start."""
         first = self.attempts[0]
         grid, controller = first.certificate, first.controller
         if grid is None:
-            assert isinstance(first, Bracket)
+            assert isinstance(first, BoundPair)
             first.grid.certify()
             grid = first.certificate
         assert grid is not None
@@ -215,68 +250,75 @@ class _Job:
                 controller = attempt.controller
         return grid, controller
 
+    # -- which arrays fit -----------------------------------------------------------------------
+
+    def _begins_dense(self, model: POMDP) -> bool:
+        """Return whether M as one array and a grid of all vertices are the quickest start, and fit."""
+        p = self.parameters.representation
+        n_rows = model.n_actions * model.n_observations * model.n_states
+        vertices = n_rows * (model.n_states + p.initial_points)
+        return n_rows * model.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
+
+    def _may_go_on_dense(self, dynamics: SparseDynamics) -> bool:
+        """Return whether such arrays may follow the sparse bounds."""
+        p = self.parameters.representation
+        n_rows = dynamics.n_actions * dynamics.n_observations * dynamics.n_states
+        vertices = n_rows * (dynamics.n_states + p.initial_points)
+        fits = self.limits.fits(2 * p.bytes_per_entry * vertices)
+        return n_rows * dynamics.n_states**2 <= p.dense_work and fits
+
+    def _most_points(self, dynamics: Dynamics, bytes_per_weight: float) -> int:
+        """Return how many points the grid may have for what its arrays take."""
+        p = self.parameters.representation
+        per_point = bytes_per_weight * dynamics.n_actions * dynamics.n_observations * dynamics.n_states
+        memory = self.limits.memory - self.limits.reserved
+        available = min(p.grid_memory, p.grid_memory_share * memory)
+        return max(dynamics.n_states + 1, int(available / per_point))
+
+    # -- dense bounds ---------------------------------------------------------------------------
+
+    def _dense_bounds(self, dynamics: Dynamics) -> BoundPair:
+        """Return bounds on dense arrays, with as many points as are allowed and fit."""
+        most = self._most_points(dynamics, self.parameters.representation.bytes_per_weight)
+        return BoundPair(dynamics, min(self.max_points, most), self.limits.expired, self.parameters)
+
+    def _warm_started(self, dynamics: Dynamics, earlier: Plan) -> BoundPair:
+        """Return bounds that begin where the earlier plan ended, or fresh ones with the controller it found.
+
+        A round without new points is tried; its bounds are kept only where they leave a gap that few points
+        can close.
+        """
+        check_warm_start(earlier, dynamics)
+        spent, best = 0.0, earlier.controller
+        if isinstance(earlier.grid, LowerCertificate):
+            warm = self._dense_bounds(dynamics)
+            tolerance = self.accuracy.allowed(earlier.lower_cost, earlier.upper_cost, warm.constant_cost)
+            warm.warm_start(earlier.grid, earlier.controller)
+            warm.grid.tighten(max(1e-11, 0.1 * tolerance), 20 * tolerance)
+            warm.run_round(tolerance)
+            if warm.gap <= max(10 * tolerance, 3 * earlier.gap):
+                return warm
+            assert warm.search.best is not None
+            spent, best = warm.work, warm.search.best
+        cold = self._dense_bounds(dynamics)
+        cold.grid.work = spent
+        cold.search.evaluate(best.actions, best.successors, best.vectors)
+        return cold
+
 
 def check_warm_start(earlier: Plan, dynamics: BeliefDynamics) -> None:
-    """Refuses a plan that is no start for planning with these dynamics."""
-    from .verification import check_certificate  # which imports this module
-
+    """Raise `InvalidModelError` for a plan that cannot be the start of planning with these dynamics."""
     sizes = len(earlier.actions), earlier.controller.successors.shape[1], earlier.states
     if sizes != (dynamics.n_actions, dynamics.n_observations, dynamics.states):
         raise InvalidModelError("warm_start is a plan for a model of another shape")
     check_certificate(earlier, dynamics)
 
 
-def _warmed(
-    dynamics: Dynamics, most_points: int, earlier: Plan, accuracy: Accuracy, expired: Callable[[], bool]
-) -> Bracket:
-    """A bracket that begins where the earlier plan ended, or a cold one with the controller it found.
-
-    The attempt is a round without new points; it is kept only where that leaves a gap which few points can
-    close.
-    """
-    check_warm_start(earlier, dynamics)
-    cold_work, best = 0.0, earlier.controller
-    if isinstance(earlier.grid, LowerCertificate):
-        warm = Bracket(dynamics, most_points, expired)
-        tolerance = accuracy.allowed(earlier.lower_cost, earlier.upper_cost, warm.blind)
-        warm.start_from(earlier.grid, earlier.controller)
-        warm.grid.tighten(max(1e-11, 0.1 * tolerance), 20 * tolerance)
-        warm.round(tolerance)
-        if warm.gap <= max(10 * tolerance, 3 * earlier.gap):
-            return warm
-        assert warm.search.best is not None
-        cold_work, best = warm.work, warm.search.best
-    cold = Bracket(dynamics, most_points, expired)
-    cold.grid.work = cold_work
-    cold.search.evaluate(best.actions, best.successors, best.vectors)
-    return cold
-
-
-def _is_small(model: POMDP, limits: Limits) -> bool:
-    """Whether one array M[a, o] and a grid of all vertices are the quickest start, and fit."""
-    n_rows = model.n_actions * model.n_observations * model.n_states
-    vertices = n_rows * (model.n_states + _FIRST_POINTS)
-    return n_rows * model.n_states <= _SMALL and limits.fits(_BYTES_AN_ENTRY * vertices)
-
-
-def _fits_as_arrays(dynamics: SparseDynamics, limits: Limits) -> bool:
-    """Whether the same can be had after the sparse bounds."""
-    n_rows = dynamics.n_actions * dynamics.n_observations * dynamics.n_states
-    vertices = n_rows * (dynamics.n_states + _FIRST_POINTS)
-    return n_rows * dynamics.n_states**2 <= _LARGEST_DENSE and limits.fits(2 * _BYTES_AN_ENTRY * vertices)
-
-
 def compile_if_long(setting: Setting, wait: bool) -> None:
-    """Have the planner compiled for models that take long where it is interpreted; `wait` for it, or not.
+    """Have the planner compiled if the model is large; `wait` for it, or go on interpreted until it is ready.
 
     A plan with a time limit waits before its clock starts, and an agent with one when it is made.
     """
-    if setting.n_actions * setting.n_observations * setting.n_states**2 > _LARGE:
+    entries = setting.n_actions * setting.n_observations * setting.n_states**2
+    if entries > PARAMETERS.representation.interpreted_entries:
         compiled.PLANNING.hurry(wait)
-
-
-def _most_points(dynamics: Dynamics, limits: Limits, bytes_an_entry: float = _BYTES_A_POINT) -> int:
-    """How many points the grid may have for what its arrays take."""
-    per_point = bytes_an_entry * dynamics.n_actions * dynamics.n_observations * dynamics.n_states
-    room = min(MEMORY, _SHARE_OF_MEMORY * (limits.memory - limits.held))
-    return max(dynamics.n_states + 1, int(room / per_point))

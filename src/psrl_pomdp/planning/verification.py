@@ -1,43 +1,53 @@
-"""`verify(plan, model)`: both bounds recomputed from the certificate alone.
+"""`verify(plan, model)` recomputes both bounds from the plan's certificates alone.
 
-In plain numpy, and without a line of the code that made the plan: the inequalities of `upper` and `lower`
-are checked one by one, with interpolation weights repaired here. Whatever the certificate holds, what is
-returned are bounds that it proves; a tampered one proves less, or is refused where its numbers make no sense.
+It uses plain numpy and none of the code that made the plan: the inequalities of `upper.evaluation` and
+`lower.certificate` are checked one by one, with interpolation weights repaired here. Whatever the
+certificates hold, the bounds returned are proved by them; a tampered certificate proves less, or is refused
+where its numbers make no sense.
 """
 
 from __future__ import annotations
 
 import sys
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, eye_array, vstack
 
 from .._utils.arrays import Array
-from ..errors import PSRLError
 from ..models.model import POMDP
+from .certificate_checks import CertificateError, check_arrays
 from .dynamics import BeliefDynamics, Dynamics
-from .lower.grid import LowerCertificate
+from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
 from .solution import Plan
 from .sparse.dynamics import SparseDynamics
-from .upper.controllers import Controller
+from .upper.evaluation import Controller
 
-DUST = 1e-15  # weights below this are rounding
-INEXACT = 1e-14  # how far a belief may be from what makes it up
-
-
-class CertificateError(PSRLError, ValueError):
-    """A certificate that proves nothing about this model, or less than the plan claims."""
+ROUNDING_WEIGHT = 1e-15  # weights below this are rounding errors
+INEXACT = 1e-14  # how far a belief may be from the points that make it up
 
 
 def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
-    """The interval that the plan's certificates prove for `model`, in the user's numbers.
+    """Recompute the bounds that a plan's certificates prove.
 
-    Raises `CertificateError` where the plan is for another model, its numbers make no sense, or it claims
-    more than they prove.
+    Parameters
+    ----------
+    plan
+        A plan, from `plan` or from a file.
+    model
+        The model that it was made for.
+
+    Returns
+    -------
+    tuple of float
+        The proved lower and upper bound on the optimal average, in the user's units.
+
+    Raises
+    ------
+    CertificateError
+        The plan is for another model, its numbers make no sense, or it claims more than they prove.
     """
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
@@ -51,8 +61,8 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     lower, upper = max(0.0, least), min(1.0, most)
     if lower > upper:
         raise CertificateError(f"the certificates contradict each other: {lower!r} > {upper!r}")
-    # Half of what is paid for rounding is enough for a proof. Added before the bounds are cut off at 0 and 1:
-    # where values are so large that rounding costs everything, half of it must not excuse a claim.
+    # Half of what is taken for rounding is enough for a proof. It is added before the bounds are cut off at 0
+    # and 1: where values are so large that rounding could be any error, half of it must not excuse a claim.
     if not plan.lower_cost <= max(0.0, least + 0.5 * plan.grid.rounding(dynamics)):
         raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {lower!r}")
     if not plan.upper_cost >= min(1.0, most - 0.5 * dynamics.rounding(plan.controller.vectors)):
@@ -63,7 +73,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
 
 @singledispatch
 def dynamics_for(certificate: object, model: POMDP) -> BeliefDynamics:
-    """The model as the certificate of the lower bound is about it: sparse where that is large."""
+    """Return the dynamics that a certificate of the lower bound is about: dense or sparse."""
     raise CertificateError(f"a {type(certificate).__name__} proves no lower bound")
 
 
@@ -78,7 +88,10 @@ def _(certificate: InformedCertificate, model: POMDP) -> BeliefDynamics:
 
 
 def check_words(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
-    """They prove nothing, but wrong ones would have the policy played wrongly."""
+    """Check the fields of a plan that prove nothing, but say how to play its policy.
+
+    Raises `CertificateError` where one is not that of the model.
+    """
     wanted: dict[str, tuple[object, object]] = {
         "n_states": (plan.n_states, model.n_states),
         "states": (plan.states, dynamics.states),
@@ -92,107 +105,23 @@ def check_words(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
 
 
 def check_certificate(plan: Plan, dynamics: BeliefDynamics) -> None:
-    """Refuses arrays that make no certificate for these dynamics, whatever they may prove."""
+    """Check that the arrays of a plan make certificates for these dynamics, whatever they may prove.
+
+    Raises `CertificateError`.
+    """
     check_arrays(plan, dynamics.n_actions, dynamics.n_observations, dynamics.n_states)
 
 
-def check_arrays(plan: Plan, n_actions: int, n_readings: int, n_states: int) -> None:
-    """The same for any model of these sizes, of which `n_states` states can be reached."""
-    nodes = plan.controller.actions.size
-    wanted: Wanted = {
-        "vectors": (plan.controller.vectors, (nodes, n_states)),
-        "successors": (plan.controller.successors, (nodes, n_readings)),
-        "actions": (plan.controller.actions, (nodes,)),
-    }
-    if plan.controller.gains is not None:
-        wanted["gains of nodes"] = plan.controller.gains, (nodes, n_states)
-    _check_shapes(wanted)
-    _check_numbers("actions", plan.controller.actions, n_actions)
-    _check_numbers("successors", plan.controller.successors, nodes)
-    check_lower_arrays(plan.grid, n_actions, n_readings, n_states)
-
-
-Wanted = dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]]
-
-
-def _check_shapes(wanted: Wanted) -> None:
-    for name, (array, shape) in wanted.items():
-        if array.shape != shape or array.dtype.kind not in "if":
-            raise CertificateError(f"{name} is {array.dtype} of shape {array.shape}, not {shape}")
-        if not np.isfinite(array).all():
-            raise CertificateError(f"{name} holds a number that is not finite")
-
-
-def _check_numbers(name: str, array: npt.NDArray[Any], count: int) -> None:
-    if array.dtype.kind != "i" or array.size == 0 or array.min() < 0 or array.max() >= count:
-        raise CertificateError(f"{name} points outside of its {count}")
-
-
-@singledispatch
-def check_lower_arrays(certificate: object, n_actions: int, n_readings: int, n_states: int) -> None:
-    """Refuses arrays that are no certificate of a lower bound for a model of these sizes."""
-    raise CertificateError(f"a {type(certificate).__name__} proves no lower bound")
-
-
-@check_lower_arrays.register
-def _(grid: LowerCertificate, n_actions: int, n_readings: int, n_states: int) -> None:
-    n = grid.values.size
-    wanted: Wanted = {
-        "points": (grid.points, (n, n_states)),
-        "values": (grid.values, (n,)),
-        "basis": (grid.basis, (n, n_actions, n_readings, n_states)),
-        "weights": (grid.weights, (n, n_actions, n_readings, n_states)),
-        "parents": (grid.parents, (n, 3)),
-    }
-    if grid.gains is not None:
-        wanted["gains"] = grid.gains, (n,)
-    _check_shapes(wanted)
-    _check_numbers("basis", grid.basis, n)
-    if (grid.parents < -1).any() or (grid.parents >= [n, n_actions, n_readings]).any():
-        raise CertificateError("parents point outside of the grid")
-    points = grid.points
-    if n < n_states or (points[:n_states] != np.eye(n_states)).any():
-        raise CertificateError("the grid does not begin with the vertices")
-    if (points < 0).any() or np.abs(points.sum(axis=1) - 1.0).max() > 1e-12:
-        raise CertificateError("a point of the grid is no belief")
-
-
-@check_lower_arrays.register
-def _(informed: InformedCertificate, n_actions: int, n_readings: int, n_states: int) -> None:
-    points, uses = informed.points, informed.uses
-    n = points.shape[0]
-    wanted: Wanted = {
-        "values": (informed.values, (n_states + n, n_actions)),
-        "uses": (uses, (len(uses), 4)),
-        "shares": (informed.shares, (len(uses),)),
-        "coordinates": (points.data, (points.nnz,)),
-    }
-    if informed.gains is not None:
-        wanted["gains"] = informed.gains, (n_states,)
-    _check_shapes(wanted)
-    if points.shape[1] != n_states:
-        raise CertificateError(f"points are over {points.shape[1]} states, not {n_states}")
-    if points.nnz:
-        _check_numbers("states of points", points.indices, n_states)
-    if len(uses) and (
-        uses.dtype.kind != "i" or (uses < 0).any() or (uses >= [n_actions, n_states + n, n_readings, n]).any()
-    ):
-        raise CertificateError("uses point outside of the points")
-    if (informed.shares < 0.0).any():
-        raise CertificateError("a share is negative")
-    if (points.data < 0.0).any() or np.abs(points.sum(axis=1) - 1.0).max(initial=0.0) > 1e-12:
-        raise CertificateError("a point is no belief")
-
-
 def proved_upper(plan: Plan, dynamics: BeliefDynamics) -> float:
-    """max over nodes and states of C(s, a_n) + Σ M[a_n, o](s, s′) α_{σ(n, o)}(s′) − α_n(s).
+    """Return the upper bound that a controller proves.
 
-    With gains: what that is above g_n(s) at most, on top of Σ b(s) g_n(s) for the best node at the start.
-    Raises `CertificateError` where the gains are not proved, as `Plan.bounds` reads them off.
+    This is the maximum over nodes and states of C(s, a_n) + Σ M[a_n, o](s, s′) α_{σ(n, o)}(s′) − α_n(s). With
+    gains, it is Σ b(s) g_n(s) for the best node at the start, and what that expression exceeds g_n(s) by.
+    Raises `CertificateError` where the gains are not proved, because `Plan.bounds` returns them.
     """
     controller = plan.controller
-    vectors = controller.vectors - controller.vectors[0, 0]  # a constant proves nothing and costs digits
-    excess = dynamics.cost[controller.actions] - vectors + _onward(controller, dynamics, vectors)
+    vectors = controller.vectors - controller.vectors[0, 0]  # adding a constant changes nothing but digits
+    excess = dynamics.cost[controller.actions] - vectors + _expected_next(controller, dynamics, vectors)
     if controller.gains is None:
         return float(excess.max()) + dynamics.rounding(vectors)
     _check_gains_fall(controller, dynamics)
@@ -203,48 +132,53 @@ def proved_upper(plan: Plan, dynamics: BeliefDynamics) -> float:
     return float(dynamics.start_weights @ at_start) + above
 
 
-def _onward(controller: Controller, dynamics: BeliefDynamics, values: Array) -> Array:
-    """[N, S]: Σ M[a_n, o](s, s′) value_{σ(n, o)}(s′)."""
+def _expected_next(controller: Controller, dynamics: BeliefDynamics, values: Array) -> Array:
+    """Return Σ M[a_n, o](s, s′) value_{σ(n, o)}(s′), [N, S]."""
     total = np.zeros_like(values)
     for a in np.unique(controller.actions):
         here = np.flatnonzero(controller.actions == a)
         for o in range(dynamics.n_observations):
-            total[here] += (dynamics.move(a, o) @ values[controller.successors[here, o]].T).T
+            total[here] += (dynamics.joint_matrix(a, o) @ values[controller.successors[here, o]].T).T
     return total
 
 
 def _check_gains_fall(controller: Controller, dynamics: BeliefDynamics) -> None:
-    """g ≥ P g at every node and state: by comparison with all that can follow, or with a margin."""
+    """Check that g ≥ P g at every node and state: by comparison with all that follows, or with a margin."""
     gains = controller.gains
     assert gains is not None
-    highest = np.full(gains.shape, -np.inf)
+    max_of_lower_envelope = np.full(gains.shape, -np.inf)
     for a in np.unique(controller.actions):
         here = np.flatnonzero(controller.actions == a)
         for o in range(dynamics.n_observations):
-            move = dynamics.move(a, o)
+            joint_matrix = dynamics.joint_matrix(a, o)
             after = gains[controller.successors[here, o]]
-            rows = np.flatnonzero(np.diff(move.indptr))
+            rows = np.flatnonzero(np.diff(joint_matrix.indptr))
             if len(rows):
-                most = np.maximum.reduceat(after[:, move.indices], move.indptr[rows], axis=1)
-                highest[np.ix_(here, rows)] = np.maximum(highest[np.ix_(here, rows)], most)
+                most = np.maximum.reduceat(after[:, joint_matrix.indices], joint_matrix.indptr[rows], axis=1)
+                max_of_lower_envelope[np.ix_(here, rows)] = np.maximum(
+                    max_of_lower_envelope[np.ix_(here, rows)], most
+                )
     above = gains - gains.min()
-    falls = above - _onward(controller, dynamics, above) >= _margin(dynamics, gains)
-    if not ((highest <= gains) | falls).all():
-        node, state = np.argwhere((highest > gains) & ~falls)[0]
+    falls = above - _expected_next(controller, dynamics, above) >= _margin(dynamics, gains)
+    if not ((max_of_lower_envelope <= gains) | falls).all():
+        node, state = np.argwhere((max_of_lower_envelope > gains) & ~falls)[0]
         raise CertificateError(f"the gain of node {node} and state {state} is below what follows it")
 
 
 @singledispatch
 def proved_lower(certificate: object, dynamics: BeliefDynamics) -> float:
-    """The lower bound that the certificate proves."""
+    """Return the lower bound that a certificate proves.
+
+    Raises `CertificateError` where its gains are not proved.
+    """
     raise CertificateError(f"a {type(certificate).__name__} proves no lower bound")
 
 
 @proved_lower.register
 def _(informed: InformedCertificate, dynamics: BeliefDynamics) -> float:
-    """min over places and actions of c(g, a) + Σ_o min_a′ Q̃(g M[a, o], a′) − q(g, a).
+    """Return the minimum over places and actions of c(g, a) + Σ_o min_a′ Q̃(g M[a, o], a′) − q(g, a).
 
-    With gains: what that is below g·gains at most, taken from the gain of the start.
+    With gains, it is the gain of the start, less what that expression falls below g·gains by.
     """
     n_states, points = dynamics.n_states, informed.points
     places = csr_array(vstack([eye_array(n_states, format="csr"), points]))
@@ -259,13 +193,13 @@ def _(informed: InformedCertificate, dynamics: BeliefDynamics) -> float:
     for a in range(dynamics.n_actions):
         right = places @ (dynamics.cost[a] - gains) - q[:, a]
         for o in range(dynamics.n_observations):
-            mass = csr_array(places @ dynamics.move(a, o))
+            mass = csr_array(places @ dynamics.joint_matrix(a, o))
             inner = mass @ vectors
             used = row == a * dynamics.n_observations + o
             if used.any():
                 where = informed.uses[used, 1], informed.uses[used, 3]
                 shares = csr_array((informed.shares[used], where), shape=(len(q), len(excess)))
-                # Where the points are more than the row, they prove nothing, and the states stand for it.
+                # Points that exceed a row prove nothing, and the states alone make up that row.
                 over = (csr_array(shares @ points) - mass).max(axis=1).toarray().ravel() > 0.0
                 inner += np.where(over[:, None], 0.0, shares @ excess)
             right += inner.min(axis=1)
@@ -279,12 +213,12 @@ def _(informed: InformedCertificate, dynamics: BeliefDynamics) -> float:
 
 
 def _check_state_gains_rise(gains: Array, dynamics: BeliefDynamics) -> None:
-    """g ≤ θ_a g at every state and action: by comparison with all that can follow, or with a margin."""
+    """Check that g ≤ θ_a g for every action: by comparison with all that follows, or with a margin."""
     for a in range(dynamics.n_actions):
-        move = csr_array(sum(dynamics.move(a, o) for o in range(dynamics.n_observations)))
-        least = np.minimum.reduceat(gains[move.indices], move.indptr[:-1])  # no row is empty
+        joint_matrix = csr_array(sum(dynamics.joint_matrix(a, o) for o in range(dynamics.n_observations)))
+        least = np.minimum.reduceat(gains[joint_matrix.indices], joint_matrix.indptr[:-1])  # no row is empty
         above = gains - gains.min()
-        rises = move @ above - above >= _margin(dynamics, gains)
+        rises = joint_matrix @ above - above >= _margin(dynamics, gains)
         if not ((least >= gains) | rises).all():
             state = int(np.flatnonzero((least < gains) & ~rises)[0])
             raise CertificateError(f"the gain of state {state} is above what follows action {a}")
@@ -292,9 +226,9 @@ def _check_state_gains_rise(gains: Array, dynamics: BeliefDynamics) -> None:
 
 @proved_lower.register
 def _(grid: LowerCertificate, dynamics: Dynamics) -> float:
-    """min over points and actions of c(g, a) + Σ_o P(o | g, a) h̃(τ(g, a, o)) − h.
+    """Return the minimum over points and actions of c(g, a) + Σ_o P(o | g, a) h̃(τ(g, a, o)) − h.
 
-    With gains: what that is below g_i at most, taken from the gain of the start.
+    With gains, it is the gain of the start, less what that expression falls below g_i by.
     """
     points, h = grid.points, grid.values - grid.values[0]
     gains = np.zeros(len(h)) if grid.gains is None else grid.gains
@@ -304,16 +238,17 @@ def _(grid: LowerCertificate, dynamics: Dynamics) -> float:
         value, gain, least = points @ dynamics.cost[a], np.zeros(len(h)), np.full(len(h), np.inf)
         for o in range(dynamics.n_observations):
             after = points @ dynamics.joint[a, o]  # P(o | g, a) τ(g, a, o)
-            chance = after.sum(axis=1)
-            comes = chance > 1e-300
-            tau = after[comes] / chance[comes, None]
-            basis = grid.basis[comes, a, o]
-            kept, rest = _repaired(points, tau, basis, grid.weights[comes, a, o])
-            value[comes] += chance[comes] * _mean(kept, h[basis], rest, h)
+            probability = after.sum(axis=1)
+            possible = probability > 1e-300
+            tau = after[possible] / probability[possible, None]
+            basis = grid.basis[possible, a, o]
+            trimmed, rest = repaired_weights(points, tau, basis, grid.weights[possible, a, o])
+            value[possible] += probability[possible] * interpolated_mean(trimmed, h[basis], rest, h)
             if grid.gains is not None:
-                gain[comes] += chance[comes] * _mean(kept, above[basis], rest, above)
-                swept, worst = _least(points, gains, tau, basis, kept, rest)
-                least[comes] = np.minimum(least[comes], swept)
+                mean = interpolated_mean(trimmed, above[basis], rest, above)
+                gain[possible] += probability[possible] * mean
+                swept, worst = _least_gain(points, gains, tau, basis, trimmed, rest)
+                least[possible] = np.minimum(least[possible], swept)
                 if worst > INEXACT:
                     raise CertificateError(f"a belief is {worst:g} away from what makes it up")
         if np.isnan(value).any():
@@ -332,47 +267,47 @@ def _(grid: LowerCertificate, dynamics: Dynamics) -> float:
 
 
 def _check_gains_claim(whose: str, error: float, rounding: float) -> None:
-    """Refuses gains that would have to be moved to be proved, by more than rounding explains."""
+    """Raise `CertificateError` for gains that are wrong by more than rounding explains."""
     if not error <= 0.5 * rounding:
         raise CertificateError(f"the plan claims gains of {whose} that are {error:g} better than proved")
 
 
 def _margin(dynamics: BeliefDynamics, gains: Array) -> float:
-    """What rounding may do to a mean of gains that are counted from the least of them.
+    """Return the largest rounding error of a mean of gains from which the least gain was subtracted.
 
-    For a mean of the gains themselves it would be too little, where they differ by little.
+    For a mean of the gains themselves it would be too small where they differ by little.
     """
     terms = dynamics.n_states * dynamics.n_observations + dynamics.n_states + 10
     return float(np.ptp(gains)) * terms * sys.float_info.epsilon
 
 
-def _mean(kept: Array, at_basis: Array, rest: Array, values: Array) -> Array:
-    """Σ γ h over the basis and the vertices; -inf where there is no such γ."""
-    total = (kept * at_basis).sum(axis=1) + np.maximum(rest, 0.0) @ values[: rest.shape[1]]
+def interpolated_mean(trimmed: Array, at_basis: Array, rest: Array, values: Array) -> Array:
+    """Return Σ γ h over the basis and the vertices, or -inf where a weight of a vertex is negative."""
+    total = (trimmed * at_basis).sum(axis=1) + np.maximum(rest, 0.0) @ values[: rest.shape[1]]
     return np.where((rest < -1e-15).any(axis=1), -np.inf, total)
 
 
-def _least(
-    points: Array, gains: Array, tau: Array, basis: npt.NDArray[np.int32], kept: Array, rest: Array
+def _least_gain(
+    points: Array, gains: Array, tau: Array, basis: npt.NDArray[np.int32], trimmed: Array, rest: Array
 ) -> tuple[Array, float]:
-    """The least gain among the points that make up each belief, and how far these are from it at most.
+    """Return the least gain among the points that make up each belief, and the largest error of the beliefs.
 
-    Weights that are rounding do not count: beliefs are known to within rounding only. But a state that is
-    possible, however unlikely, is no rounding: where no point has it, its vertex counts.
+    Weights that are rounding errors do not count, because beliefs have rounding errors themselves. But a
+    state that is possible, however unlikely, counts: where no point has it, its vertex does.
     """
-    on_points = np.where(kept > DUST, kept, 0.0)
+    on_points = np.where(trimmed > ROUNDING_WEIGHT, trimmed, 0.0)
     covered = ((on_points[:, :, None] > 0.0) & (points[basis] > 0.0)).any(axis=1)
-    on_vertices = np.where((rest > DUST) | ((tau > 0.0) & ~covered), np.maximum(rest, 1e-300), 0.0)
-    made = np.einsum("mk,mks->ms", on_points, points[basis]) + on_vertices
+    on_vertices = np.where((rest > ROUNDING_WEIGHT) | ((tau > 0.0) & ~covered), np.maximum(rest, 1e-300), 0.0)
+    combination = np.einsum("mk,mks->ms", on_points, points[basis]) + on_vertices
     least = np.minimum(
         np.where(on_points > 0.0, gains[basis], np.inf).min(axis=1),
         np.where(on_vertices > 0.0, gains[: tau.shape[1]], np.inf).min(axis=1),
     )
-    return least, float(np.abs(made - tau).sum(axis=1).max(initial=0.0))
+    return least, float(np.abs(combination - tau).sum(axis=1).max(initial=0.0))
 
 
 def _gain_of_start(points: Array, gains: Array, dynamics: Dynamics) -> float:
-    """Σ over first readings of the gain of the point at the belief after it."""
+    """Return the expectation over first observations of the gain of the point at the belief after it."""
     total = 0.0
     for weight, start in zip(dynamics.start_weights, dynamics.starts, strict=True):
         distance = np.abs(points - start).sum(axis=1)
@@ -383,24 +318,26 @@ def _gain_of_start(points: Array, gains: Array, dynamics: Dynamics) -> float:
     return total
 
 
-def _repaired(points: Array, tau: Array, basis: npt.NDArray[np.int32], weights: Array) -> tuple[Array, Array]:
-    """Weights trimmed until Σ γ g ≤ τ in every coordinate, and the rest of τ, for the vertices."""
-    kept = np.where(weights > 0.0, weights, 0.0)
+def repaired_weights(
+    points: Array, tau: Array, basis: npt.NDArray[np.int32], weights: Array
+) -> tuple[Array, Array]:
+    """Return weights γ trimmed until Σ γ g ≤ τ in every coordinate, and the rest of τ, for the vertices."""
+    trimmed = np.where(weights > 0.0, weights, 0.0)
     columns = points[basis]  # [m, K, S]
-    made = np.einsum("mk,mks->ms", kept, columns)
+    combination = np.einsum("mk,mks->ms", trimmed, columns)
     rows = np.arange(len(tau))
     n_states = tau.shape[1]
     for s in range(n_states):
         for _ in range(n_states):
-            excess = made[:, s] - tau[:, s]
+            excess = combination[:, s] - tau[:, s]
             if (excess <= 0.0).all():
                 break
-            share = np.where(kept > 0.0, columns[:, :, s], 0.0)
+            share = np.where(trimmed > 0.0, columns[:, :, s], 0.0)
             most = share.argmax(axis=1)
             largest = share[rows, most]
             wanted = np.where(excess > 0.0, excess / np.maximum(largest, 1e-300) * (1 + 1e-12) + 1e-300, 0.0)
-            cut = np.where(largest > 0.0, np.minimum(wanted, kept[rows, most]), 0.0)
-            kept[rows, most] -= cut
-            made -= cut[:, None] * columns[rows, most]
-    # Anew, and not from what was subtracted: of weights that were large, nothing but rounding would be left.
-    return kept, tau - np.einsum("mk,mks->ms", kept, columns)
+            cut = np.where(largest > 0.0, np.minimum(wanted, trimmed[rows, most]), 0.0)
+            trimmed[rows, most] -= cut
+            combination -= cut[:, None] * columns[rows, most]
+    # Computed again: after subtracting from large weights, only rounding errors would be left.
+    return trimmed, tau - np.einsum("mk,mks->ms", trimmed, columns)

@@ -96,29 +96,29 @@ def rehearse(what: str) -> None:
 
 def _planner() -> None:
     """Plan for a tiny model."""
-    from ..planning.bound_pair import Bracket
+    from ..planning.bound_pair import BoundPair
     from ..planning.dynamics import Dynamics
     from ..planning.lower import grid_steps
     from ..planning.lower.grid import Grid
-    from ..planning.multichain.bounds import StartBracket
-    from ..planning.upper.controllers import Controller
+    from ..planning.multichain.bounds import MultichainBounds
+    from ..planning.upper.evaluation import Controller
 
     halves = np.full((1, 2, 2, 2), 0.25)
     tiny = Dynamics(halves, np.array([[0.0, 1.0]]), np.array([[0.3, 0.7]]), np.ones(1), (0, 1))
-    bracket = Bracket(tiny, 16)
-    bracket.round(1e-9)
-    bracket.grid.wander(tiny.start, np.array([0.5]))
-    bracket.grid.lift(bracket.grid.candidates(tiny.starts, np.zeros(1), np.zeros((1, 3), np.int64)))
-    bracket.grid.certify()
-    assert bracket.grid.best_certificate is not None
-    grid = bracket.grid
+    bounds = BoundPair(tiny, 16)
+    bounds.run_round(1e-9)
+    bounds.grid.sample_trajectory(tiny.start, np.array([0.5]))
+    bounds.grid.bellman_residual(bounds.grid.candidates(tiny.starts, np.zeros(1), np.zeros((1, 3), np.int64)))
+    bounds.grid.certify()
+    assert bounds.grid.best_certificate is not None
+    grid = bounds.grid
     grid_steps.damped_sweeps(
-        grid.n, grid.reach, grid.basis, grid.weights, grid.cost, grid.h, grid.policy, 0.0, 0.5, 1
+        grid.n, grid.obs_prob, grid.basis, grid.weights, grid.cost, grid.h, grid.policy, 0.0, 0.5, 1
     )
-    Grid(tiny, 16).replay(bracket.grid.best_certificate)
+    Grid(tiny, 16).warm_start(bounds.grid.best_certificate)
     one = Controller(np.zeros(1, np.int64), np.zeros((1, 2), np.int64), np.zeros((1, 2)), 1.0, 0)
-    bracket.search.polish(one, bracket.search.met(one, np.array([0.5])), 1.0)
-    StartBracket(tiny, 16).round(1e-9)
+    bounds.search.split_nodes(one, bounds.search.visited_beliefs(one, np.array([0.5])), 1.0)
+    MultichainBounds(tiny, 16).run_round(1e-9)
 
 
 def _runs() -> None:

@@ -1,4 +1,4 @@
-"""Bases of the programs of `interpolation`: weights, duals, and the exchange of one point for another.
+"""Bases of the linear programs of `programs`: weights, duals, and the exchange of one point for another.
 
 A basis is m points inside the face of a belief τ, whose states are `rows`: B x = τ has the weights x, and
 y B = h the duals y. `inverse[r, k]` has states outer, as points do: it is the transpose of B⁻¹.
@@ -13,20 +13,23 @@ from ..._numba.jit import bare, fma
 from ..._utils.arrays import Array, Bases, Index
 from .lu import factorise, solve, solve_transposed
 
-BAD, INFEASIBLE, GOOD = 0, 1, 2  # what a basis is for a belief
-ALIKE = 1e-13  # weights that differ by less
-_PIVOT = 1e-9
+BAD, INFEASIBLE, GOOD = 0, 1, 2  # quality of a basis for a belief
+TIE_TOLERANCE = 1e-13  # weights that differ by less are equal
+_MIN_PIVOT = 1e-9
 
 
 @bare(inner=True, linked=True)
-def copy(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], m: int) -> None:
+def copy_indices(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], m: int) -> None:
+    """Copy the first m entries of `source` to `target`."""
     for k in range(m):
         target[k] = source[k]
 
 
 @bare(inner=True, linked=True)
-def _miss(columns: Array, basis: Bases, rows: Index, m: int, tau: Array, x: Array, residual: Array) -> float:
-    """residual = τ − B x; the largest of it."""
+def _residual(
+    columns: Array, basis: Bases, rows: Index, m: int, tau: Array, x: Array, residual: Array
+) -> float:
+    """Fill in `residual` = τ − B x, and return its largest absolute value."""
     for r in range(m):
         residual[r] = tau[rows[r]]
     for k in range(m):
@@ -39,7 +42,7 @@ def _miss(columns: Array, basis: Bases, rows: Index, m: int, tau: Array, x: Arra
 
 
 @bare(inner=True)
-def weighed(
+def basis_weights(
     columns: Array,
     basis: Bases,
     rows: Index,
@@ -51,13 +54,16 @@ def weighed(
     residual: Array,
     step: Array,
 ) -> int:
-    """x = B⁻¹ τ with a step of refinement: `GOOD`, or `BAD` where singular or inexact, or `INFEASIBLE`."""
+    """Fill in x = B⁻¹ τ, with one step of iterative refinement, and return the quality of the basis.
+
+    `BAD` where it is singular or the weights are inexact, `INFEASIBLE` where a weight is negative, or `GOOD`.
+    """
     if not factorise(columns, basis, rows, m, table, order, residual):
         return BAD
     for r in range(m):
         residual[r] = tau[rows[r]]
     solve(table, order, m, residual, x)
-    if _miss(columns, basis, rows, m, tau, x, residual) > 1e-10:
+    if _residual(columns, basis, rows, m, tau, x, residual) > 1e-10:
         return BAD
     solve(table, order, m, residual, step)
     feasible = GOOD
@@ -69,9 +75,10 @@ def weighed(
 
 
 @bare(inner=True)
-def from_vertices(
+def vertex_basis(
     rows: Index, m: int, tau: Array, h: Array, basis: Bases, inverse: Array, x: Array, dual: Array
 ) -> None:
+    """Fill in the basis of the vertices, with its weights, duals and inverse."""
     for k in range(m):
         basis[k] = rows[k]
         x[k] = tau[rows[k]]
@@ -82,25 +89,26 @@ def from_vertices(
 
 
 @bare(inner=True, linked=True)
-def leaving(x: Array, column: Array, m: int) -> tuple[int, float]:
-    """The row to leave, or -1, and the step; of rows that limit it alike, the one with the largest pivot.
+def ratio_test(x: Array, column: Array, m: int) -> tuple[int, float]:
+    """Return the position that leaves the basis, or -1, and the step length.
 
-    Harris (1973): rows that would fall below zero by no more than rounding count as alike. Many weights of a
-    basis are zero, and the smallest quotient alone would pick pivots that are rounding themselves.
+    This is the ratio test of Harris (1973): of positions whose weight becomes zero within rounding, the one
+    with the largest pivot leaves. Many weights of a basis are zero, and the smallest quotient alone would
+    choose pivots that are rounding errors.
     """
     most, largest, leave = 1e300, 0.0, -1
     for k in range(m):
-        if column[k] > _PIVOT:
-            most = min(most, (max(x[k], 0.0) + ALIKE) / column[k])
+        if column[k] > _MIN_PIVOT:
+            most = min(most, (max(x[k], 0.0) + TIE_TOLERANCE) / column[k])
     for k in range(m):
-        if column[k] > max(_PIVOT, largest) and max(x[k], 0.0) <= most * column[k]:
+        if column[k] > max(_MIN_PIVOT, largest) and max(x[k], 0.0) <= most * column[k]:
             largest, leave = column[k], k
     return leave, max(x[leave], 0.0) / largest if leave >= 0 else 0.0
 
 
 @bare(inner=True, linked=True)
-def by_inverse(inverse: Array, m: int, right: Array, out: Array) -> None:
-    """out = B⁻¹ right."""
+def multiply_inverse(inverse: Array, m: int, right: Array, out: Array) -> None:
+    """Fill in `out` = B⁻¹ right."""
     for k in range(m):
         out[k] = 0.0
     for r in range(m):
@@ -124,21 +132,21 @@ def pivot(
     column: Array,
     entering: Array,
 ) -> bool:
-    """Bring `enter` into the basis; False where no row limits it."""
+    """Bring the point `enter` into the basis; return False if no point can leave it."""
     price = h[enter]
     for r in range(m):
         entering[r] = columns[enter, rows[r]]
         price -= dual[r] * entering[r]
-    by_inverse(inverse, m, entering, column)
-    leave, ratio = leaving(x, column, m)
+    multiply_inverse(inverse, m, entering, column)
+    leave, ratio = ratio_test(x, column, m)
     if leave < 0:
         return False
-    exchange(m, enter, leave, ratio, price, inverse, x, basis, dual, column)
+    exchange_column(m, enter, leave, ratio, price, inverse, x, basis, dual, column)
     return True
 
 
 @bare(inner=True, linked=True)
-def exchange(
+def exchange_column(
     m: int,
     enter: int,
     leave: int,
@@ -150,7 +158,7 @@ def exchange(
     dual: Array,
     column: Array,
 ) -> None:
-    """`enter` in place of row `leave` of the basis, where column = B⁻¹ g_enter."""
+    """Put the point `enter` in place `leave` of the basis, where column = B⁻¹ g_enter."""
     scale = 1.0 / column[leave]
     for r in range(m):
         factor = inverse[r, leave] * scale
@@ -166,23 +174,23 @@ def exchange(
 
 
 @bare(inner=True, linked=True)
-def most_negative(x: Array, m: int) -> int:
-    """The row to leave in the dual simplex, or -1."""
+def most_negative_weight(x: Array, m: int) -> int:
+    """Return the position that leaves the basis in the dual simplex, or -1 if no weight is negative."""
     leave = -1
     for k in range(m):
-        if x[k] < (x[leave] if leave >= 0 else -ALIKE):
+        if x[k] < (x[leave] if leave >= 0 else -TIE_TOLERANCE):
             leave = k
     return leave
 
 
 @bare(inner=True)
-def polish(
+def refine_weights(
     columns: Array, rows: Index, m: int, tau: Array, inverse: Array, x: Array, basis: Bases, residual: Array
 ) -> bool:
-    """Two steps of iterative refinement of x; whether it is exact and feasible enough."""
+    """Refine x in two steps; return whether it is exact and feasible within rounding."""
     worst = 0.0
     for _ in range(2):
-        worst = _miss(columns, basis, rows, m, tau, x, residual)
+        worst = _residual(columns, basis, rows, m, tau, x, residual)
         if worst < 1e-16:
             break
         for r in range(m):
@@ -195,9 +203,10 @@ def polish(
 
 
 @bare(inner=True)
-def duals(
+def basis_duals(
     h: Array, basis: Bases, m: int, table: Array, order: Index, dual: Array, line: Array, step: Array
 ) -> None:
+    """Fill in the duals y of a factorized basis: y B = h."""
     for k in range(m):
         step[k] = h[basis[k]]
     solve_transposed(table, order, m, step, dual, line)

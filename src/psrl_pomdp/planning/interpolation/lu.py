@@ -1,6 +1,6 @@
-"""Factors of the bases of `interpolation`: small and dense, m of the columns on m of the states.
+"""LU factors of bases: small dense matrices, of which calls to a library would take longer than the work.
 
-A library's routines would cost more to call than these to run.
+A basis is m of the columns (points), restricted to m of the states.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ..._utils.arrays import Array, Bases, Index
 def factorise(
     columns: Array, basis: Bases, rows: Index, m: int, table: Array, order: Index, line: Array
 ) -> bool:
-    """The basis as P L U, in place, with row exchanges in `order`; False where it is singular.
+    """Factorize the basis as P L U into `table`, with row exchanges in `order`; return False if singular.
 
-    The row that is subtracted from the others goes to `line`, apart from what is written: that vectorises.
+    The row that is subtracted from the others is copied to `line`, because then the compiler vectorizes.
     """
     for k in range(m):
         order[k] = k
@@ -46,7 +46,7 @@ def factorise(
 
 @bare(inner=True)
 def solve(table: Array, order: Index, m: int, right: Array, out: Array) -> None:
-    """out = B⁻¹ right."""
+    """Fill in `out` = B⁻¹ right."""
     for r in range(m):
         total = right[order[r]]
         for k in range(r):
@@ -61,7 +61,7 @@ def solve(table: Array, order: Index, m: int, right: Array, out: Array) -> None:
 
 @bare(inner=True)
 def solve_transposed(table: Array, order: Index, m: int, right: Array, out: Array, line: Array) -> None:
-    """out = B⁻ᵀ right; `line` is scratch."""
+    """Fill in `out` = B⁻ᵀ right; `line` is scratch."""
     for k in range(m):
         line[k] = right[k]
     for k in range(m):
@@ -77,7 +77,7 @@ def solve_transposed(table: Array, order: Index, m: int, right: Array, out: Arra
 
 @bare(inner=True)
 def invert(table: Array, order: Index, m: int, inverse: Array, line: Array) -> None:
-    """The transpose of B⁻¹ in `inverse`; `line` is scratch."""
+    """Fill in `inverse`, the transpose of B⁻¹; `line` is scratch."""
     for r in range(m):
         for q in range(m):
             inverse[r, q] = 0.0

@@ -1,8 +1,9 @@
-"""Prices of the points in the programs of `interpolation`, and which point is to enter a basis.
+"""Prices of points in the linear programs of `programs`, and the choice of the point that enters a basis.
 
-The price of a point g with value h is h − y·g, for the duals y of a basis: what a little of it is worth
-beyond what the basis makes of the same. Points have states outer, so that pricing runs along them. A full
-pass over them collects a short list, of the best in each bunch, and the next pivots come from the list.
+The price (reduced cost) of a point g with value h is h − y·g, for the duals y of a basis: the gain of the
+objective for each unit of the point's weight. Arrays of points have states outer, so that pricing runs along
+points. A full pass over the points collects a short list, of the best in each bunch of them, and the next
+pivots come from that list.
 """
 
 from __future__ import annotations
@@ -15,36 +16,42 @@ from ..._numba.fma import by_arrays
 from ..._numba.jit import bare, fma, kept
 from ..._utils.arrays import Array, Index
 
-LIST = 96  # columns that one full pricing collects
-_PRICE = 1e-11  # what counts as more than nothing
-_LISTED = -0.3  # the least price for the list, as a share of the best: what does not pay yet may do so soon
-_EXHAUSTED = 0.01  # the best price left in a list, as a share of what it was, that calls for a new one
-_MANY = 48  # points for which arrays are quicker than a loop in Python
-_SLOPE = 1e-7  # the least by which a point has to make up for a weight below zero
+LIST = 96  # points that one full pricing collects
+LENGTH, BEST, WORK, PASSES = (
+    0,
+    1,
+    2,
+    3,
+)  # entries of `state`: the list's length and best price; work; passes left
+_MIN_PRICE = 1e-11  # smaller prices count as zero
+_LISTED_SHARE = -0.3  # the least price for the list, as a share of the best: it may be positive soon
+_EXHAUSTED_SHARE = 0.01  # a new list is made when its best price is below this share of what it was
+_MIN_ARRAY = 48  # points from which array operations are quicker than a loop in Python
+_MIN_SLOPE = 1e-7  # the least by which a unit of an entering point raises a negative weight
 
 
-class Room(NamedTuple):
-    """What `interpolate` works with."""
+class SimplexWorkspace(NamedTuple):
+    """Scratch arrays of `interpolate`."""
 
-    columns: Array  # [n, S]: the points again, the coordinates of each side by side
+    columns: Array  # [n, S]: the points, with states inner
     reduced: Array  # [n]: prices of the points
-    worth: Array  # [n]: h inside the face, and next to nothing outside
-    table: Array  # [S, S]: the basis, factorised
+    worth: Array  # [n]: h of points on the face, and a very low value for the others
+    table: Array  # [S, S]: the factors of the basis
     inverse: Array  # [S, S]: its inverse, transposed
-    short: Index  # [LIST + 1]: numbers of points to try first; how many, in the last place
+    short_list: Index  # [LIST + 1]: points to try first, and their number in the last place
     listed: Array  # [S + 2, LIST]: their columns, h and prices
-    slopes: Array  # [LIST]: how much each changes the weight that is to become zero
-    zeros: Array  # [LIST]: h of columns that are priced without it
-    lines: Array  # [5, S or 4]: weights, duals, two lines to work on, and the state of the pricing
-    numbers: Index  # [4, S]: row exchanges, the face of τ, all states, the last good basis
-    face: float  # coordinates of τ below this are left to the vertices
+    slopes: Array  # [LIST]: how much a unit of each changes the weight that leaves
+    zeros: Array  # [LIST]: zeros in place of h, for pricing slopes
+    lines: Array  # [5, max(S, 4)]: weights, duals, two scratch lines, and the state of the pricing
+    numbers: Index  # [4, S]: row exchanges, the states of the face of τ, all states, the last good basis
+    face_tolerance: float  # coordinates of τ below this are interpolated by the vertices alone
 
 
 @kept(inner=True)
-def scratch(points: Array, n: int, face: float) -> Room:
-    """A fresh `Room` for the first n points and faces of that kind, with nothing on the short list."""
+def make_workspace(points: Array, n: int, face_tolerance: float) -> SimplexWorkspace:
+    """Return a workspace for the first n points, with an empty short list."""
     n_states = len(points)
-    return Room(
+    return SimplexWorkspace(
         np.ascontiguousarray(points[:, :n].T),
         np.empty(n),
         np.empty(n),
@@ -56,17 +63,17 @@ def scratch(points: Array, n: int, face: float) -> Room:
         np.zeros(LIST),
         np.empty((5, max(n_states, 4))),
         np.empty((4, n_states), np.int64),
-        face,
+        face_tolerance,
     )
 
 
 def _prices_by_arrays(
     points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, out: Array
 ) -> None:
-    """What `_prices` does, for Python."""
+    """Do the same as `_prices`, by array operations."""
     out[:n] = worth[:n]
     for r in range(m):
-        if n > _MANY:
+        if n > _MIN_ARRAY:
             out[:n] = by_arrays(-float(dual[r]), points[rows[r], :n], out[:n])
         else:
             factor, row = -dual[r], points[rows[r]]
@@ -74,18 +81,18 @@ def _prices_by_arrays(
                 out[i] = fma(factor, row[i], out[i])
 
 
-def _tops_by_arrays(prices: Array, n: int, size: int, tops: Array) -> float:
-    """What `_tops` does, for Python."""
+def _bunch_maxima_by_arrays(prices: Array, n: int, size: int, maxima: Array) -> float:
+    """Do the same as `_bunch_maxima`, by array operations."""
     some = np.maximum(np.maximum.reduceat(prices[:n], np.arange(0, n, size)), -1e300)
-    tops[: len(some)] = some
+    maxima[: len(some)] = some
     best: float = some.max()
     return best
 
 
 @bare(inner=True, python=_prices_by_arrays)
 def _prices(points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, out: Array) -> None:
-    """Reduced costs of all points."""
-    r = (m - 1) % 4 + 1  # so many rows at first, then four at a time: it is passes over `out` that cost
+    """Fill in `out`, the prices of the first n points."""
+    r = (m - 1) % 4 + 1  # so many rows at first, then four at a time: passes over `out` take the time
     f0, f1, f2, f3 = -dual[0], -dual[1 % m], -dual[2 % m], -dual[3 % m]
     p0, p1, p2, p3 = points[rows[0]], points[rows[1 % m]], points[rows[2 % m]], points[rows[3 % m]]
     if r == 1:
@@ -110,6 +117,7 @@ def _prices(points: Array, worth: Array, n: int, rows: Index, m: int, dual: Arra
 
 @bare(fastmath={"nnan", "nsz"}, inner=True, linked=True)  # else it is not vectorised
 def _largest(values: Array, n: int) -> float:
+    """Return the largest of the first n values."""
     best = -1e300
     for i in range(n):
         if values[i] > best:
@@ -117,112 +125,132 @@ def _largest(values: Array, n: int) -> float:
     return best
 
 
-@bare(inner=True, python=_tops_by_arrays)
-def _tops(prices: Array, n: int, size: int, tops: Array) -> float:
-    """The largest price in each bunch of `size` points, and of all."""
+@bare(inner=True, python=_bunch_maxima_by_arrays)
+def _bunch_maxima(prices: Array, n: int, size: int, maxima: Array) -> float:
+    """Fill in `maxima`, the largest price in each bunch of `size` points, and return the largest of all."""
     best = -1e300
     for bunch in range((n + size - 1) // size):
         some = prices[bunch * size : min((bunch + 1) * size, n)]
-        tops[bunch] = _largest(some, len(some))
-        best = max(best, tops[bunch])
+        maxima[bunch] = _largest(some, len(some))
+        best = max(best, maxima[bunch])
     return best
 
 
 @bare(inner=True)
-def gather(columns: Array, h: Array, rows: Index, m: int, short: Index, length: int, listed: Array) -> None:
-    """The columns of the short list side by side; their h in the last row but one."""
+def gather_columns(
+    columns: Array, h: Array, rows: Index, m: int, short_list: Index, length: int, listed: Array
+) -> None:
+    """Copy the columns of the short list on the face to `listed`, and h to its last row but one."""
     n_states = len(listed) - 2
     for q in range(length):
         for r in range(m):
-            listed[r, q] = columns[short[q], rows[r]]
-        listed[n_states, q] = h[short[q]]
+            listed[r, q] = columns[short_list[q], rows[r]]
+        listed[n_states, q] = h[short_list[q]]
 
 
 @bare(inner=True)
-def entering(
-    points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, state: Array, room: Room
+def choose_entering(
+    points: Array,
+    worth: Array,
+    n: int,
+    rows: Index,
+    m: int,
+    dual: Array,
+    state: Array,
+    workspace: SimplexWorkspace,
 ) -> int:
-    """The column to enter, or -1.
+    """Return the point that enters the basis, or -1 if no price is positive or no full pass is left.
 
-    `state` holds the short list's length, its best price, work done, and full passes that are left. The list
-    has the best of each bunch of points, so that it is made of different ones.
+    The short list has the best of each bunch of points, so that its points differ from one another.
     """
-    short, listed, whole = room.short, room.listed, room.numbers[2]
-    length = int(state[0])
+    short_list, listed, whole = workspace.short_list, workspace.listed, workspace.numbers[2]
+    length = int(state[LENGTH])
     n_states = len(listed) - 2
     if length > 0:
         prices = listed[n_states + 1]
         _prices(listed, listed[n_states], length, whole, m, dual, prices)
         best = _largest(prices, length)
-        state[2] += length * m
-        if best > max(_PRICE, _EXHAUSTED * state[1]):
+        state[WORK] += length * m
+        if best > max(_MIN_PRICE, _EXHAUSTED_SHARE * state[BEST]):
             for q in range(length):
                 if prices[q] == best:
-                    enter: int = short[q]
+                    enter: int = short_list[q]
                     return enter
-    if n == 0 or state[3] < 1.0:
+    if n == 0 or state[PASSES] < 1.0:
         return -1
-    state[3] -= 1.0
-    best = priced(points, worth, n, rows, m, dual, state, room)
-    if best <= _PRICE:
-        state[0] = 0
+    state[PASSES] -= 1.0
+    best = price_all_points(points, worth, n, rows, m, dual, state, workspace)
+    if best <= _MIN_PRICE:
+        state[LENGTH] = 0
         return -1
-    return list_best(worth, n, rows, m, _LISTED * best, state, room)
+    return fill_short_list(worth, n, rows, m, _LISTED_SHARE * best, state, workspace)
 
 
 @bare(inner=True)
-def priced(
-    points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, state: Array, room: Room
+def price_all_points(
+    points: Array,
+    worth: Array,
+    n: int,
+    rows: Index,
+    m: int,
+    dual: Array,
+    state: Array,
+    workspace: SimplexWorkspace,
 ) -> float:
-    """A full pass: prices of all points, the largest of each bunch, and of all."""
-    _prices(points, worth, n, rows, m, dual, room.reduced)
-    state[2] += n * m
-    state[1] = _tops(room.reduced, n, (n + LIST - 1) // LIST, room.listed[len(room.listed) - 1])
-    best: float = state[1]
+    """Price all points, find the largest price of each bunch, and return the largest of all."""
+    _prices(points, worth, n, rows, m, dual, workspace.reduced)
+    state[WORK] += n * m
+    state[BEST] = _bunch_maxima(
+        workspace.reduced, n, (n + LIST - 1) // LIST, workspace.listed[len(workspace.listed) - 1]
+    )
+    best: float = state[BEST]
     return best
 
 
 @bare(inner=True)
-def list_best(worth: Array, n: int, rows: Index, m: int, least: float, state: Array, room: Room) -> int:
-    """List the best of each bunch of priced points, where its price is above `least`; the best of all."""
-    reduced, short, listed = room.reduced, room.short, room.listed
-    size, tops = (n + LIST - 1) // LIST, listed[len(listed) - 1]
+def fill_short_list(
+    worth: Array, n: int, rows: Index, m: int, least: float, state: Array, workspace: SimplexWorkspace
+) -> int:
+    """List the best point of each bunch whose price is above `least`, and return the best point of all."""
+    reduced, short_list, listed = workspace.reduced, workspace.short_list, workspace.listed
+    size, maxima = (n + LIST - 1) // LIST, listed[len(listed) - 1]
     enter, length = -1, 0
     for bunch in range((n + size - 1) // size):
-        if tops[bunch] > least:
+        if maxima[bunch] > least:
             for i in range(bunch * size, min((bunch + 1) * size, n)):
-                if reduced[i] == tops[bunch]:
-                    short[length] = i
+                if reduced[i] == maxima[bunch]:
+                    short_list[length] = i
                     break
-            if enter < 0 and tops[bunch] == state[1]:
-                enter = short[length]
+            if enter < 0 and maxima[bunch] == state[BEST]:
+                enter = short_list[length]
             length += 1
-    state[0] = length
-    gather(room.columns, worth, rows, m, short, length, listed)
+    state[LENGTH] = length
+    gather_columns(workspace.columns, worth, rows, m, short_list, length, listed)
     return enter
 
 
 @bare(inner=True)
-def cheapest(
-    rows: Index, m: int, h: Array, dual: Array, row: Array, length: int, room: Room
+def dual_ratio_test(
+    rows: Index, m: int, h: Array, dual: Array, row: Array, length: int, workspace: SimplexWorkspace
 ) -> tuple[int, float]:
-    """The column to enter in the dual simplex, from the list and the vertices, and its price; or -1.
+    """Return the point that enters the basis in the dual simplex and its price, or -1.
 
-    Of those that make up for what is negative, the one whose price is lost least. Prices above zero count as
-    zero: they are dealt with when the basis has become feasible.
+    The points of the short list and the vertices are tried. Of those that raise the negative weight, the one
+    with the least loss of price for its slope enters. Positive prices count as zero: pivots of the primal
+    simplex follow when the basis has become feasible.
     """
-    short, listed, whole = room.short, room.listed, room.numbers[2]
-    prices, slopes = listed[len(listed) - 1], room.slopes
+    short_list, listed, whole = workspace.short_list, workspace.listed, workspace.numbers[2]
+    prices, slopes = listed[len(listed) - 1], workspace.slopes
     _prices(listed, listed[len(listed) - 2], length, whole, m, dual, prices)
-    _prices(listed, room.zeros, length, whole, m, row, slopes)  # the slopes' negatives
+    _prices(listed, workspace.zeros, length, whole, m, row, slopes)  # the slopes' negatives
     enter, cost, price, slope = -1, 1e300, 0.0, 0.0
     for q in range(length):
-        if slopes[q] > _SLOPE:
+        if slopes[q] > _MIN_SLOPE:
             quotient = max(0.0, -prices[q]) / slopes[q]
             if quotient < cost or (quotient == cost and slopes[q] > slope):
-                enter, cost, price, slope = short[q], quotient, prices[q], slopes[q]
+                enter, cost, price, slope = short_list[q], quotient, prices[q], slopes[q]
     for r in range(m):
-        if row[r] < -_SLOPE:
+        if row[r] < -_MIN_SLOPE:
             worth = h[rows[r]] - dual[r]
             quotient = max(0.0, -worth) / -row[r]
             if quotient < cost or (quotient == cost and -row[r] > slope):

@@ -1,4 +1,4 @@
-"""The lower bound for models of any size: what it would cost to be told the state one step late.
+"""The informed lower bound, for models of any size: the cost if each state were revealed one step late.
 
 For *any* numbers α_a(s), one vector for each action,
 
@@ -12,7 +12,7 @@ V_{k+1}(b) = min_a { c(b, a) + Σ_o P(o | b, a) V_k(τ(b, a, o)) }, and each bra
 
 because a least mean is at least the mean of the least. V_0 ≥ W − const, so that V_k ≥ W + k·lower − const;
 divide by k. This is the fast informed bound (Hauskrecht 2000) for averages; with the same vector for all
-actions it is the bound of the MDP in plain sight.
+actions it is the bound of the fully observed MDP.
 
 *Points* make it tighter. The least cost Q_k(b, a) of k steps that begin with action a is concave in b. So let
 q_i(a) be numbers at beliefs g_i too, the states being the first of them with q_s(a) = α_a(s). For a belief τ
@@ -21,7 +21,7 @@ write τ = Σ λ_j g_j + rest with λ ≥ 0 and rest ≥ 0, and read off Q̃(τ,
     lower = min_{i, a} [ c(g_i, a) + Σ_o P(o | g_i, a) min_a′ Q̃(τ(g_i, a, o), a′) − q_i(a) ]  ≤  J
 
 by the same induction, with Q_k ≥ q + k·lower at the points, and concavity in between. Where a next belief is
-a point itself nothing is lost: with all beliefs that follow from states as points, the state is told two
+a point itself nothing is lost: with all beliefs that follow from states as points, the state is revealed two
 steps late.
 
 *Gains* g(s) with g ≤ θ_a g for every action a carry it to models whose average depends on the start: where
@@ -38,15 +38,16 @@ from scipy.sparse import csr_array
 
 from ..._utils.arrays import Array, Index
 from ..dynamics import BeliefDynamics
-from ..upper.envelopes import highest
+from ..upper.envelopes import max_of_lower_envelope
 
 
 @dataclass(frozen=True)
 class InformedCertificate:
-    """What proves the lower bound: values at the states and at points, and how points make up what follows.
+    """Values at the states and at points, and how points make up next beliefs: what proves the lower bound.
 
-    In what follows from place `uses[k, 1]` under action `uses[k, 0]` and reading `uses[k, 2]`, not
-    normalized, the point `uses[k, 3]`, counted from 0 after the states, has weight `shares[k]`.
+    "Places" are the states and then the points. In b M[a, o], the unnormalized next belief of place `uses[k,
+    1]` after action `uses[k, 0]` and observation `uses[k, 2]`, the point `uses[k, 3]`, counted from 0 after
+    the states, has weight `shares[k]`.
     """
 
     bound: float
@@ -54,22 +55,22 @@ class InformedCertificate:
     points: csr_array  # [n, S]
     uses: Index  # [m, 4]
     shares: Array  # [m]
-    gains: Array | None = None  # [S]: g, where what is proved depends on the start
+    gains: Array | None = None  # [S]: g, where the bound depends on the start
 
     def __len__(self) -> int:
         return len(self.values)
 
     def at(self, belief: Array) -> float:
-        """What is proved for runs from this belief."""
+        """Return the lower bound on the average cost of runs from a belief."""
         return self.bound if self.gains is None else float(self.gains @ belief)
 
     @property
     def span(self) -> float:
-        """Of the function that proves the bound, in practice: of min_a α_a·b, which is concave."""
-        return highest(self.vectors) - float(self.vectors.min())
+        """The span (largest less least value) of min_a α_a·b over beliefs."""
+        return max_of_lower_envelope(self.vectors) - float(self.vectors.min())
 
     def rounding(self, dynamics: BeliefDynamics) -> float:
-        """What the bound pays for rounding: three times as much where points' values are sums themselves."""
+        """Return what is taken from the bound for rounding errors; more where points are used."""
         return dynamics.rounding(self.values) * (3.0 if self.points.shape[0] else 1.0)
 
     @property

@@ -1,4 +1,4 @@
-"""Interpolations as probabilities: what is left of the weights after repair, exact zeros where they are."""
+"""Interpolation weights as probabilities, with exact zeros: what certificates of gains are made from."""
 
 from __future__ import annotations
 
@@ -8,63 +8,76 @@ from ..._numba.jit import bare, kept
 from ..._utils.arrays import Array, Bases
 from ..interpolation.programs import repaired_value
 
-DUST = 1e-15  # weights below this are rounding
+ROUNDING_WEIGHT = 1e-15  # weights below this are rounding errors
 
 
 @bare(inner=True)
-def covers(points: Array, basis: Bases, kept: Array, s: int) -> bool:
-    """Whether a point that has weight has state s."""
+def covers_state(points: Array, basis: Bases, weights: Array, s: int) -> bool:
+    """Return whether some point of positive weight has positive probability of state s."""
     found = False
     for k in range(len(basis)):
-        found |= kept[k] > 0.0 and points[s, basis[k]] > 0.0
+        found |= weights[k] > 0.0 and points[s, basis[k]] > 0.0
     return found
 
 
 @kept()
-def supports(
-    points: Array, n: int, reach: Array, tau: Array, basis: Bases, weights: Array, kept: Array, rest: Array
+def interpolation_probabilities(
+    points: Array,
+    n: int,
+    obs_prob: Array,
+    tau: Array,
+    basis: Bases,
+    weights: Array,
+    on_points: Array,
+    on_vertices: Array,
 ) -> float:
-    """Weights on the basis and on the vertices that make up each next belief, dust swept away.
+    """Fill in the weights on the basis and on the vertices that make up each next belief.
 
-    A state that is possible, however unlikely, is no dust: where no point has it, its vertex gets its weight.
+    Weights that are rounding errors become zero. But a state that is possible, however unlikely, keeps its
+    weight: where no point has it, its vertex gets it.
 
-    Fills `kept` and `rest` [n, A, O, S], which add up to one together, and returns the largest distance
-    |Σ γ g − τ|₁ that the sweeping has left.
+    Fills `on_points` and `on_vertices` [n, A, O, S], which add up to one together, and returns the largest
+    distance |Σ γ g − τ|₁.
     """
     n_actions, n_observations, n_states = tau.shape[1:]
-    nothing = np.zeros(points.shape[1])
-    made, left = np.empty(n_states), np.empty(n_states)
+    zeros = np.zeros(points.shape[1])
+    combination, trimmed = np.empty(n_states), np.empty(n_states)
     worst = 0.0
     for i in range(n):
         for a in range(n_actions):
             for o in range(n_observations):
-                kept[i, a, o] = 0.0
-                rest[i, a, o] = 0.0
-                if reach[i, a, o] <= 0.0:
+                on_points[i, a, o] = 0.0
+                on_vertices[i, a, o] = 0.0
+                if obs_prob[i, a, o] <= 0.0:
                     continue
                 here = tau[i, a, o]
-                if repaired_value(points, nothing, here, basis[i, a, o], weights[i, a, o], made, left) < 0.0:
-                    left[:] = 0.0
-                    made[:] = 0.0
+                if (
+                    repaired_value(
+                        points, zeros, here, basis[i, a, o], weights[i, a, o], combination, trimmed
+                    )
+                    < 0.0
+                ):
+                    trimmed[:] = 0.0
+                    combination[:] = 0.0
                 total = 0.0
                 for k in range(n_states):
-                    if left[k] > DUST:
-                        kept[i, a, o, k] = left[k]
-                        total += left[k]
+                    if trimmed[k] > ROUNDING_WEIGHT:
+                        on_points[i, a, o, k] = trimmed[k]
+                        total += trimmed[k]
                 for s in range(n_states):
-                    over = here[s] - made[s]
-                    if over > DUST or (
-                        here[s] > 0.0 and not covers(points, basis[i, a, o], kept[i, a, o], s)
+                    over = here[s] - combination[s]
+                    if over > ROUNDING_WEIGHT or (
+                        here[s] > 0.0 and not covers_state(points, basis[i, a, o], on_points[i, a, o], s)
                     ):
-                        rest[i, a, o, s] = max(over, 1e-300)
-                        total += rest[i, a, o, s]
-                kept[i, a, o] /= total
-                rest[i, a, o] /= total
+                        on_vertices[i, a, o, s] = max(over, 1e-300)
+                        total += on_vertices[i, a, o, s]
+                on_points[i, a, o] /= total
+                on_vertices[i, a, o] /= total
                 distance = 0.0
                 for s in range(n_states):
-                    missing = here[s] - rest[i, a, o, s]
+                    missing = here[s] - on_vertices[i, a, o, s]
                     for k in range(n_states):
-                        missing -= kept[i, a, o, k] * points[s, basis[i, a, o, k]]
+                        missing -= on_points[i, a, o, k] * points[s, basis[i, a, o, k]]
                     distance += abs(missing)
                 worst = max(worst, distance)
     return worst

@@ -1,4 +1,4 @@
-"""Both bounds on a sparse model, and the loop that closes the gap: the informed bound and controllers."""
+"""Both bounds of a sparse model (the informed bound and controllers), and the loop that closes the gap."""
 
 from __future__ import annotations
 
@@ -9,63 +9,67 @@ import numpy as np
 
 from ..._utils.arrays import Array
 from ..accuracy import Accuracy
-from ..bound_pair import Round
 from ..limits import LimitReached, Limits
-from ..lower.grid import SLACK
+from ..lower.certificate import SLACK
 from ..lower.informed import InformedCertificate
 from ..lower.informed_bound import InformedBound
-from ..upper.controllers import Controller
+from ..parameters import PlannerParameters
+from ..rounds import Round
 from ..upper.cycles import improve_by_cycles
+from ..upper.evaluation import Controller
 from .controllers import SparseControllerSearch
 from .dynamics import SparseDynamics
 
-_GROWTH, _FEWEST = 0.3, 16  # new points a round, as a share of the old ones; at least
-_BELIEFS = 600  # that controllers are improved at
-_FRUITLESS = 10  # rounds of value iteration at them without a better controller
-_SHARE, _LEAST_WORK = 0.5, 1.5e9  # of all work so far that a search for controllers may take; at least
-_IN_TURN = 4  # every so many rounds the side that has been gaining less has its turn
-_DEEPEST = 256  # layers
-_GIVEN_UP = 20  # rounds in a row that bring nothing at all, on both sides
-_SLOW_FROM = 4e9  # work from which progress is judged
-_SLOW = 0.85  # of the gap that was there at half the work: what is wider has hardly become narrower
 
-
-class SparseBracket:
-    """Both bounds on one model, and the next step. They hold from the first moment on."""
+class SparseBoundPair:
+    """A lower bound by the informed bound and an upper bound by a controller, from the first moment on."""
 
     def __init__(
-        self, dynamics: SparseDynamics, limits: Limits, most_points: int, most_work: float = np.inf
+        self,
+        dynamics: SparseDynamics,
+        limits: Limits,
+        most_points: int,
+        most_work: float = np.inf,
+        parameters: PlannerParameters | None = None,
     ) -> None:
+        parameters = parameters or PlannerParameters()
         self.dynamics = dynamics
         self.limits = limits
         self.most_points = most_points
-        self.most_work = most_work  # no search for controllers is begun for more
-        self.informed = InformedBound(dynamics, limits)
-        self.search = SparseControllerSearch(dynamics, limits)
-        self.blind = min(1.0, self.search.bound)  # of the best constant action
+        self.most_work = most_work  # no search for controllers goes beyond it
+        self.parameters = parameters.sparse
+        self.informed = InformedBound(dynamics, limits, parameters.informed, parameters.covering)
+        self.search = SparseControllerSearch(
+            dynamics, limits, parameters.controllers, parameters.sparse_controllers
+        )
+        self.constant_cost = min(1.0, self.search.bound)  # of the best constant action
         self.rounds: list[Round] = []
-        self._rng = np.random.default_rng(0)  # trajectories; a fixed stream, so that plans repeat
-        self._rates = [np.inf, np.inf]  # what work on the lower and on the upper bound has brought
-        self._ways = ["split", "cycle", "iterate", "ahead"]  # to better controllers, in turn
+        self._rng = np.random.default_rng(0)  # for trajectories; a fixed stream, so that plans repeat
+        self._rates = [
+            np.inf,
+            np.inf,
+        ]  # at which work on the lower and on the upper bound has narrowed the gap
+        self._ways = ["split", "cycle", "iterate", "look ahead"]  # to better controllers, in turn
         self._way = 0
-        self._depth = 16  # of the next controller in layers
-        self._exhausted = False  # no more points
-        self._starved = False  # of memory for some step
-        self._idle = 0
-        self._first: Controller | None = None
+        self._depth = self.parameters.first_layers  # of the next cyclic controller
+        self._no_more_points = False
+        self._out_of_memory = False  # whether memory did not suffice for some step
+        self._fruitless_rounds = 0
+        self._initial_controller: Controller | None = None
         self._begun = time.perf_counter()
 
-    def start_from(self, controller: Controller) -> None:
-        """Try the controller of an earlier plan, too."""
-        self._first = controller
+    def warm_start(self, controller: Controller) -> None:
+        """Try the controller of an earlier plan too."""
+        self._initial_controller = controller
 
     @property
     def certificate(self) -> InformedCertificate:
+        """The proof of the best lower bound."""
         return self.informed.best_certificate
 
     @property
     def controller(self) -> Controller:
-        """The one that costs least; from any start where that is good enough."""
+        """The controller of the best upper bound; one that is proved from any start if it is good enough."""
         best, from_start = self.search.best, self.search.from_start
         assert best is not None
         if from_start is None or best.bound <= max(self.search.enough, from_start.bound + SLACK):
@@ -89,151 +93,167 @@ class SparseBracket:
 
     @property
     def work(self) -> float:
+        """Operations counted so far."""
         return self.informed.work + self.search.work
 
     @property
     def slow(self) -> bool:
-        """Whether twice the work has brought little."""
+        """Whether the second half of the work has narrowed the gap by little."""
         before = [r.upper - r.lower for r in self.rounds if r.work <= 0.5 * self.work]
-        return self.work > _SLOW_FROM and bool(before) and self.gap > _SLOW * before[-1]
+        p = self.parameters
+        return self.work > p.slow_from_work and bool(before) and self.gap > p.slow_gap_ratio * before[-1]
 
-    def close(
+    def iterate(
         self,
         accuracy: Accuracy,
         stop: Callable[[], str | None],
         report: Callable[[Round], None] | None,
         until_slow: bool,
     ) -> str:
-        """Rounds until the gap is narrow enough, `stop` names a reason, or nothing helps any more."""
+        """Run rounds until the gap is narrow enough, and return how that ended (as `rounds.iterate`).
+
+        With `until_slow` it also ends, as "stalled", when progress is slow.
+        """
         while True:
             try:
-                self.round(self._wanted(accuracy))
+                self.run_round(self._allowed_gap(accuracy))
             except LimitReached as reached:
                 self._record()
                 return reached.status
             if report is not None:
                 report(self.rounds[-1])
-            if self.gap <= self._wanted(accuracy):
+            if self.gap <= self._allowed_gap(accuracy):
                 return "closed"
             reason = stop()
             if reason is not None:
                 return reason
-            if self._idle >= _GIVEN_UP:
-                return "memory limit" if self._starved or self.full else "stalled"
+            if self._fruitless_rounds >= self.parameters.give_up_rounds:
+                return "memory limit" if self._out_of_memory or self.full else "stalled"
             if until_slow and self.slow:
                 return "stalled"
 
-    def _wanted(self, accuracy: Accuracy) -> float:
-        return accuracy.allowed(self.lower, self.upper, self.blind)
+    def _allowed_gap(self, accuracy: Accuracy) -> float:
+        return accuracy.allowed(self.lower, self.upper, self.constant_cost)
 
     @property
     def full(self) -> bool:
+        """Whether there is no room for another point."""
         return bool(self.informed.points.shape[0] >= self.most_points)
 
     def _record(self) -> None:
+        """Append the present bounds to `rounds`."""
         seconds = time.perf_counter() - self._begun
         places, nodes = len(self.certificate), len(self.controller)
         self.rounds.append(
             Round(float(self.lower), float(self.upper), places, nodes, float(self.work), seconds)
         )
 
-    def round(self, tolerance: float) -> None:
-        """A step on the side that has brought more for its work, or on the other in its turn."""
+    def run_round(self, tolerance: float) -> None:
+        """Work on the bound that has narrowed the gap more for its work, or on the other one in its turn."""
         if not self.rounds:
             self._begin(tolerance)
         else:
             side = int(np.argmax(self._rates))
-            if len(self.rounds) % _IN_TURN == 0:
+            if len(self.rounds) % self.parameters.turn_every == 0:
                 side = 1 - side
-            if self._exhausted:
+            if self._no_more_points:
                 side = 1
             elif not self._ways:
                 side = 0
             gap, work = self.gap, self.work
             try:
-                self._raise_the_lower(tolerance) if side == 0 else self._lower_the_upper(tolerance)
+                self._improve_lower_bound(tolerance) if side == 0 else self._improve_upper_bound(tolerance)
             except LimitReached as reached:
-                self._do_without(side, reached)
+                self._give_up_step(side, reached)
             gained = (gap - self.gap) / max(gap, 1e-300)
             rate = gained * self.work / max(self.work - work, 1.0)
             old = self._rates[side]
             self._rates[side] = rate if np.isinf(old) else 0.5 * (old + rate)
-            self._idle = 0 if gained > 1e-6 else self._idle + 1
+            self._fruitless_rounds = 0 if gained > 1e-6 else self._fruitless_rounds + 1
         self._record()
 
-    def _do_without(self, side: int, reached: LimitReached) -> None:
-        """Where memory does not suffice for a step, go on with what needs less, while there is any."""
+    def _give_up_step(self, side: int, reached: LimitReached) -> None:
+        """Give up a step for which memory does not suffice; raise `reached` again where no step is left."""
         if reached.status != "memory limit":
             raise reached
-        self._starved = True
+        self._out_of_memory = True
         if side == 0:
-            self._exhausted = True
+            self._no_more_points = True
         else:
             self._way -= 1
             del self._ways[self._way]
-        if self._exhausted and not self._ways:
+        if self._no_more_points and not self._ways:
             raise reached
 
     def _begin(self, tolerance: float) -> None:
-        self.informed.solve_in_plain_sight(self._fine(tolerance))
+        """Run the first round: the bounds without points and the constant controllers."""
+        self.informed.solve_mdp(self._fine(tolerance))
         self.search.tolerance = self._fine(tolerance)
-        self.search.apart = self.informed.apart
-        self._way = 1 if self.informed.apart else 0
+        self.search.has_several_classes = self.informed.has_several_classes
+        self._way = 1 if self.informed.has_several_classes else 0
         self.search.prepare()
-        self.blind = min(1.0, self.search.bound)
-        if self._first is not None:
-            self.search.evaluate(self._first.actions, self._first.successors, self._first.vectors)
-        self.informed.inform(self._fine(tolerance))
+        self.constant_cost = min(1.0, self.search.bound)
+        first = self._initial_controller
+        if first is not None:
+            self.search.evaluate(first.actions, first.successors, first.vectors)
+        self.informed.solve_informed(self._fine(tolerance))
 
     def _fine(self, tolerance: float) -> float:
-        """How exact relative values ought to be."""
+        """Return the accuracy of relative values that suits the present gap."""
         return max(1e-11, 0.1 * tolerance, 1e-4 * self.gap)
 
-    def _raise_the_lower(self, tolerance: float) -> None:
+    def _improve_lower_bound(self, tolerance: float) -> None:
+        """Add points to the informed bound and solve it again."""
         informed = self.informed
         before = informed.points.shape[0]
-        count = min(max(_FEWEST, int(_GROWTH * before)), self.most_points - before)
+        p = self.parameters
+        count = min(max(p.min_new_points, int(p.growth * before)), self.most_points - before)
         found = informed.refine(self.controller.vectors, count) if count > 0 else 0
         if not found:
-            self._exhausted = True
+            self._no_more_points = True
             return
-        informed.inform(self._fine(tolerance))
+        informed.solve_informed(self._fine(tolerance))
 
-    def _lower_the_upper(self, tolerance: float) -> None:
-        """Controllers by value iteration where policies go, by splitting edges, or by looking ahead."""
-        search = self.search
+    def _improve_upper_bound(self, tolerance: float) -> None:
+        """Search for controllers in the next of four ways.
+
+        These are: splitting nodes, cyclic controllers, point-based value iteration at the beliefs that
+        policies visit, and the same at those of a policy that looks one step ahead.
+        """
+        search, p = self.search, self.parameters
         assert search.best is not None
         search.tolerance = self._fine(tolerance)
         search.enough = self.lower + tolerance
-        budget = min(max(_LEAST_WORK, _SHARE * self.work), self.most_work - self.work)
+        budget = min(max(p.min_search_work, p.search_share * self.work), self.most_work - self.work)
         limit = search.work + budget
         self._way = self._way % len(self._ways) + 1
         way = self._ways[self._way - 1]
         if way == "split":
-            met = search.met(search.best, self._rng.random(min(_BELIEFS, search.most_nodes)))
-            search.polish(search.best, met, limit - search.work)
+            steps = min(p.beliefs, search.most_nodes)
+            visited = search.visited_beliefs(search.best, self._rng.random(steps))
+            search.split_nodes(search.best, visited, limit - search.work)
         elif way == "cycle":
             beliefs = self._beliefs()
             every = 1 + len(beliefs) * self._depth // search.most_nodes
             improve_by_cycles(search, beliefs[::every], self.certificate.vectors, self._depth, limit)
-            self._depth = min(2 * self._depth, _DEEPEST)
+            self._depth = min(2 * self._depth, p.max_layers)
         elif way == "iterate":
-            search.improve_by_points(self._beliefs(), _FRUITLESS, limit)
+            search.improve_point_based(self._beliefs(), p.fruitless_iterations, limit)
         else:
             count = min(int(1.7 * len(search.best)) + 20, search.most_nodes)
-            search.improve_ahead(count, self._rng, 0.01 * self.gap, limit)
-        if search.apart and way != "cycle" and search.bound > search.enough:
+            search.improve_by_lookahead(count, self._rng, 0.01 * self.gap, limit)
+        if search.has_several_classes and way != "cycle" and search.bound > search.enough:
             search.evaluate_from_start(search.best)
 
     def _beliefs(self) -> Array:
-        """Half of what the informed bound's policy meets, half of what the best controller does."""
+        """Return beliefs that the informed bound's policy and the best controller visit, half and half."""
         search, vectors = self.search, self.certificate.vectors
-        count = min(_BELIEFS, search.most_nodes)
+        count = min(self.parameters.beliefs, search.most_nodes)
         assert search.best is not None
-        every = np.arange(len(vectors))
+        all_actions = np.arange(len(vectors))
         return np.concatenate(
             [
-                search.walk(vectors, every, count // 2, self._rng),
-                search.walk(search.best.vectors, search.best.actions, count // 2, self._rng),
+                search.sample_beliefs(vectors, all_actions, count // 2, self._rng),
+                search.sample_beliefs(search.best.vectors, search.best.actions, count // 2, self._rng),
             ]
         )

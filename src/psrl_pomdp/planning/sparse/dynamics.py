@@ -1,7 +1,8 @@
-"""A model whose arrays M[a, o] would not fit or not pay: moves and sensor as sparse matrices by action.
+"""The dynamics of a sparse model: kernel and observation model as sparse matrices, one for each action.
 
-M[a, o] is never made as a whole. What follows from beliefs, b M[a, o] for every reading that can come, is
-made for one action at a time, and has no more entries than the possible pairs of next state and reading.
+M[a, o] is never stored as a whole. The next beliefs b M[a, o], for every observation that can come, are made
+for one action at a time, and have no more entries than there are possible pairs of next state and
+observation.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from ...models.model import POMDP
 from ..dynamics import BeliefDynamics, Factors, first_beliefs
 from ..limits import Limits, unlimited
 
-ENTRY = 12.0  # bytes of an entry of a sparse matrix that is kept
-MAKING = 60.0  # and while it is being made
+BYTES_PER_ENTRY = 12.0  # bytes of an entry of a stored sparse matrix
+BYTES_PER_ENTRY_IN_ASSEMBLY = 60.0  # bytes of an entry while the matrix is made
 
 
-class After(NamedTuple):
-    """What can follow from beliefs under one action: a row for each belief and each reading that can come."""
+class NextBeliefs(NamedTuple):
+    """Next beliefs under one action: a row for each belief and each observation that can come after it."""
 
     belief: Index  # [R]: the number of the belief
-    reading: Index  # [R]
+    observation: Index  # [R]: the observation
     mass: csr_array  # [R, S]: b M[a, o], which sums to P(o | b, a)
 
 
@@ -35,8 +36,8 @@ class After(NamedTuple):
 class SparseDynamics(BeliefDynamics):
     """θ and η by action as sparse matrices, the costs, and the beliefs before the first action."""
 
-    moves: tuple[csr_array, ...]  # θ(s′ | s, a): [S, S'] for each action
-    sensors: tuple[csr_array, ...]  # η(o | a, s′): [S', O] for each action
+    transitions: tuple[csr_array, ...]  # θ(s′ | s, a): [S, S'] for each action
+    observations: tuple[csr_array, ...]  # η(o | a, s′): [S', O] for each action
     cost: Array
     starts: Array
     start_weights: Array
@@ -44,23 +45,26 @@ class SparseDynamics(BeliefDynamics):
 
     @classmethod
     def of(cls, model: POMDP, limits: Limits | None = None) -> SparseDynamics:
-        """The model, restricted to the states that its start can reach; `limits` count what it takes."""
+        """Return the dynamics of a model, restricted to the states that its start can reach.
+
+        The size of the matrices is reserved in `limits`.
+        """
         limits = limits or unlimited()
         setting = model.setting
-        moves = []
+        transitions = []
         for kernel in model.transition:
-            size = ENTRY * np.count_nonzero(kernel) + ENTRY * model.n_states
-            limits.held += size
-            moves.append(csr_array(kernel))
-        together = sum(moves[1:], start=moves[0])
-        kept = _reachable(together, np.flatnonzero(setting.initial > 0))
+            size = BYTES_PER_ENTRY * np.count_nonzero(kernel) + BYTES_PER_ENTRY * model.n_states
+            limits.reserved += size
+            transitions.append(csr_array(kernel))
+        together = sum(transitions[1:], start=transitions[0])
+        kept = _reachable_states(together, np.flatnonzero(setting.initial > 0))
         if len(kept) < model.n_states:
-            moves = [move[kept][:, kept] for move in moves]
-        sensors = [csr_array(sensor[kept]) for sensor in setting.observation]
+            transitions = [matrix[kept][:, kept] for matrix in transitions]
+        observations = [csr_array(matrix[kept]) for matrix in setting.observation]
         starts, weights = first_beliefs(model, kept)
         return cls(
-            tuple(_normalized(move) for move in moves),
-            tuple(_normalized(sensor) for sensor in sensors),
+            tuple(_normalized(matrix) for matrix in transitions),
+            tuple(_normalized(matrix) for matrix in observations),
             setting.cost[:, kept].copy(),
             starts,
             weights,
@@ -69,76 +73,79 @@ class SparseDynamics(BeliefDynamics):
 
     @property
     def n_observations(self) -> int:
-        return int(self.sensors[0].shape[1])
+        return int(self.observations[0].shape[1])
 
     @cached_property
     def leak(self) -> float:
-        together = [move @ sensor.sum(axis=1) for move, sensor in zip(self.moves, self.sensors, strict=True)]
-        return float(np.abs(np.stack(together) - 1.0).max())
+        pairs = zip(self.transitions, self.observations, strict=True)
+        row_sums = [transition @ observation.sum(axis=1) for transition, observation in pairs]
+        return float(np.abs(np.stack(row_sums) - 1.0).max())
 
     @cached_property
     def factors(self) -> Factors:
-        """For compiled sweeps over controllers; the sensor in one array [A, O, S']."""
-        starts = np.cumsum([0] + [move.nnz for move in self.moves])
-        pointers = [move.indptr[:-1] + start for move, start in zip(self.moves, starts, strict=False)]
+        """The factors of M, for compiled sweeps over controllers."""
+        starts = np.cumsum([0] + [matrix.nnz for matrix in self.transitions])
+        pointers = [
+            matrix.indptr[:-1] + start for matrix, start in zip(self.transitions, starts, strict=False)
+        ]
         return Factors(
             np.concatenate([*pointers, starts[-1:]]).astype(np.int32),
-            np.concatenate([move.indices for move in self.moves]).astype(np.int32),
-            np.concatenate([move.data for move in self.moves]),
-            np.ascontiguousarray(np.stack([sensor.toarray().T for sensor in self.sensors])),
-            np.stack([np.asarray(sensor.sum(axis=0)) > 0.0 for sensor in self.sensors]),
+            np.concatenate([matrix.indices for matrix in self.transitions]).astype(np.int32),
+            np.concatenate([matrix.data for matrix in self.transitions]),
+            np.ascontiguousarray(np.stack([matrix.toarray().T for matrix in self.observations])),
+            np.stack([np.asarray(matrix.sum(axis=0)) > 0.0 for matrix in self.observations]),
         )
 
     @cached_property
     def columns(self) -> tuple[csc_array, ...]:
-        """The sensors by reading."""
-        return tuple(csc_array(sensor) for sensor in self.sensors)
+        """The observation models by columns, of which each is an observation."""
+        return tuple(csc_array(matrix) for matrix in self.observations)
 
-    def move(self, action: int, reading: int) -> csr_array:
-        column = self.columns[action][:, [reading]].toarray().ravel()
-        found = csr_array(self.moves[action] @ diags_array(column))
+    def joint_matrix(self, action: int, observation: int) -> csr_array:
+        column = self.columns[action][:, [observation]].toarray().ravel()
+        found = csr_array(self.transitions[action] @ diags_array(column))
         found.eliminate_zeros()
         return found
 
     @cached_property
     def entries(self) -> Index:
-        """[A]: the entries of all M[a, o] of an action: possible moves with a reading."""
+        """[A]: the number of entries of all M[a, o] of each action."""
         found = []
-        for move, sensor in zip(self.moves, self.sensors, strict=True):
-            found.append(int(np.diff(sensor.indptr)[move.indices].sum()))
+        for transition, observation in zip(self.transitions, self.observations, strict=True):
+            found.append(int(np.diff(observation.indptr)[transition.indices].sum()))
         return np.array(found)
 
-    def after(self, beliefs: csr_array, action: int) -> After:
-        """What can follow from the beliefs, the rows of [n, S], under one action."""
-        moved = csr_array(beliefs @ self.moves[action])
-        sensor, n_observations = self.sensors[action], self.n_observations
-        each = np.diff(sensor.indptr)[moved.indices]  # readings that each next state can give
+    def next_beliefs(self, beliefs: csr_array, action: int) -> NextBeliefs:
+        """Return what can follow from the beliefs, the rows of [n, S], under one action."""
+        moved = csr_array(beliefs @ self.transitions[action])
+        sensor, n_observations = self.observations[action], self.n_observations
+        each = np.diff(sensor.indptr)[moved.indices]  # observations that each next state can give
         total = int(each.sum())
         entry = np.repeat(np.arange(moved.nnz), each)
         place = np.arange(total) - np.repeat(np.cumsum(each) - each, each)
         place += sensor.indptr[moved.indices[entry]]
         belief = np.repeat(np.arange(moved.shape[0]), np.diff(moved.indptr))[entry]
         mass = moved.data[entry] * sensor.data[place]
-        comes = mass > 0.0
-        row = (belief * n_observations + sensor.indices[place])[comes]
+        possible = mass > 0.0
+        row = (belief * n_observations + sensor.indices[place])[possible]
         shape = moved.shape[0] * n_observations, self.n_states
-        found = csr_array((mass[comes], (row, moved.indices[entry][comes])), shape=shape)
+        found = csr_array((mass[possible], (row, moved.indices[entry][possible])), shape=shape)
         names = np.flatnonzero(np.diff(found.indptr))
         indptr = np.append(found.indptr[names], found.indptr[-1:])
         rows = csr_array((found.data, found.indices, indptr), shape=(len(names), self.n_states))
-        return After(names // n_observations, names % n_observations, rows)
+        return NextBeliefs(names // n_observations, names % n_observations, rows)
 
-    def entries_after(self, beliefs: csr_array, action: int) -> int:
-        """How many entries `after` makes, at most."""
+    def entries_of_next_beliefs(self, beliefs: csr_array, action: int) -> int:
+        """Return the number of entries that `next_beliefs` makes, at most."""
         return int(self.entries[action] / max(1, self.n_states) * beliefs.nnz) + 1
 
 
-def _reachable(edges: csr_array, starts: Index) -> Index:
-    """The states on walks from the starts, in their order."""
+def _reachable_states(edges: csr_array, starts: Index) -> Index:
+    """Return the states that can be reached from the starts, in ascending order."""
     n = edges.shape[0]
     source = csr_array((np.ones(len(starts)), (np.zeros(len(starts), np.int64), starts)), shape=(1, n))
     indptr = np.concatenate([source.indptr, source.indptr[-1] + edges.indptr[1:]])
-    # One more state in front of all, from which a walk goes to a first state.
+    # A state is added in front of all, with a transition to each start.
     graph = csr_array(
         (
             np.ones(indptr[-1]),
@@ -152,7 +159,7 @@ def _reachable(edges: csr_array, starts: Index) -> Index:
 
 
 def _normalized(rows: csr_array) -> csr_array:
-    """Rows of a model may be off one by 1e-13, which large relative values would multiply."""
+    """Return the rows divided by their sums, which may be off one by 1e-13 in a model."""
     found = csr_array(diags_array(1.0 / rows.sum(axis=1)) @ rows)
     found.sort_indices()
     return found

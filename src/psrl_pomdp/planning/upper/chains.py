@@ -1,4 +1,4 @@
-"""The chain over pairs (node, state) of a controller, and compiled sweeps over it.
+"""The Markov chain over pairs (node, state) of a controller, and compiled sweeps over it.
 
     (T h)(n, s) = Σ_{s′} θ(s′ | s, a_n) Σ_o η(o | a_n, s′) h(σ(n, o), s′)
 
@@ -20,7 +20,7 @@ from ..dynamics import Dynamics, Factors
 
 @dataclass(frozen=True)
 class Chain:
-    """T for a controller's actions [N] and successors [N, O]; its vectors are flat, [N·S]."""
+    """The operator T for a controller's actions [N] and successors [N, O]; its vectors are flat, [N·S]."""
 
     dynamics: Dynamics
     actions: Index
@@ -28,14 +28,14 @@ class Chain:
 
     @property
     def work(self) -> float:
-        """Of T h, once."""
+        """The operations of one product T h."""
         d = self.dynamics
-        products = d.n_states * d.factors.comes.sum(axis=1) + np.diff(d.factors.indptr[:: d.n_states])
+        products = d.n_states * d.factors.possible.sum(axis=1) + np.diff(d.factors.indptr[:: d.n_states])
         return 2.0 * float(products[self.actions].sum())
 
     @property
     def nnz(self) -> int:
-        """Entries of the matrix."""
+        """The number of nonzero entries of the matrix."""
         return int(np.count_nonzero(self.dynamics.joint, axis=(1, 2, 3))[self.actions].sum())
 
     def __matmul__(self, h: Array) -> Array:
@@ -44,7 +44,7 @@ class Chain:
         return after.ravel()
 
     def matrix(self) -> csr_array:
-        """T entry by entry, readings apart."""
+        """Return T as a matrix; entries of different observations are not added up."""
         n = len(self.actions) * self.dynamics.n_states
         return csr_array(entries(self.dynamics.joint, self.actions, self.successors), shape=(n, n))
 
@@ -53,7 +53,7 @@ class Chain:
 def entries(
     joint: Array, actions: Index, successors: Index
 ) -> tuple[Array, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The entries of T by rows: data, indices, indptr."""
+    """Return T in compressed sparse rows: data, indices, indptr."""
     n_observations, n_states = joint.shape[1:3]
     count = 0
     for node in range(len(actions)):
@@ -69,10 +69,10 @@ def entries(
         for s in range(n_states):
             for o in range(n_observations):
                 for t in range(n_states):
-                    chance = joint[actions[node], o, s, t]
-                    if chance > 0.0:
+                    probability = joint[actions[node], o, s, t]
+                    if probability > 0.0:
                         indices[k] = successors[node, o] * n_states + t
-                        data[k] = chance
+                        data[k] = probability
                         k += 1
             indptr[node * n_states + s + 1] = k
     return data, indices, indptr
@@ -80,43 +80,43 @@ def entries(
 
 @kept()
 def apply(factors: Factors, actions: Index, successors: Index, h: Array, after: Array) -> None:
-    """T h, for h and what comes of it by node and state."""
+    """Fill in `after` = T h, for h[n, s]."""
     n_states = h.shape[1]
-    read = np.empty(n_states)
+    expected = np.empty(n_states)
     for node in range(len(actions)):
         a = actions[node]
         for t in range(n_states):
-            read[t] = 0.0
+            expected[t] = 0.0
         for o in range(successors.shape[1]):
-            if factors.comes[a, o]:
-                onward = successors[node, o]
+            if factors.possible[a, o]:
+                next_node = successors[node, o]
                 for t in range(n_states):
-                    read[t] += factors.sensor[a, o, t] * h[onward, t]
+                    expected[t] += factors.observation[a, o, t] * h[next_node, t]
         for s in range(n_states):
             row, total = a * n_states + s, 0.0
             for k in range(factors.indptr[row], factors.indptr[row + 1]):
-                total += factors.moves[k] * read[factors.indices[k]]
+                total += factors.transitions[k] * expected[factors.indices[k]]
             after[node, s] = total
 
 
 @kept()
 def apply_transposed(factors: Factors, actions: Index, successors: Index, mass: Array, after: Array) -> None:
-    """after + mass T."""
+    """Add mass T to `after`."""
     n_states = mass.shape[1]
     moved = np.empty(n_states)
     for node in range(len(actions)):
         a = actions[node]
-        if move(factors, a, mass[node], moved) > 1e-18:
+        if propagate(factors, a, mass[node], moved) > 1e-18:
             for o in range(successors.shape[1]):
-                if factors.comes[a, o]:
-                    onward = successors[node, o]
+                if factors.possible[a, o]:
+                    next_node = successors[node, o]
                     for t in range(n_states):
-                        after[onward, t] += factors.sensor[a, o, t] * moved[t]
+                        after[next_node, t] += factors.observation[a, o, t] * moved[t]
 
 
 @bare(inner=True, linked=True)
-def move(factors: Factors, a: int, belief: Array, moved: Array) -> float:
-    """Σ_s b(s) θ(· | s, a) in `moved`; their sum."""
+def propagate(factors: Factors, a: int, belief: Array, moved: Array) -> float:
+    """Fill in `moved` = Σ_s b(s) θ(· | s, a), and return the sum of b."""
     n_states, total = len(belief), 0.0
     for t in range(n_states):
         moved[t] = 0.0
@@ -125,7 +125,7 @@ def move(factors: Factors, a: int, belief: Array, moved: Array) -> float:
         if belief[s] > 0.0:
             row = a * n_states + s
             for k in range(factors.indptr[row], factors.indptr[row + 1]):
-                moved[factors.indices[k]] += belief[s] * factors.moves[k]
+                moved[factors.indices[k]] += belief[s] * factors.transitions[k]
     return total
 
 
@@ -139,7 +139,7 @@ def stationary(
     tolerance: float,
     most: int,
 ) -> int:
-    """mass[n, s] toward the long-run shares of the pairs; how many sweeps it took."""
+    """Move mass[n, s] toward the stationary distribution of the chain; return the number of sweeps."""
     after = np.empty(mass.shape)
     for sweep in range(most):
         after[:] = 0.0
@@ -156,7 +156,7 @@ def stationary(
 
 
 @kept()
-def relax(
+def relative_value_sweeps(
     factors: Factors,
     actions: Index,
     successors: Index,
@@ -166,7 +166,10 @@ def relax(
     tolerance: float,
     most: int,
 ) -> tuple[float, float, int]:
-    """Damped sweeps of h ← c + T h − gain; the least and the largest of c + T h − h, and sweeps done."""
+    """Run damped relative value iteration h ← c + T h − gain, in place.
+
+    Returns the least and the largest of c + T h − h, and the number of sweeps.
+    """
     n_states = h.shape[1]
     change = np.empty(h.shape)
     low, high = -1e300, 1e300

@@ -1,9 +1,9 @@
-"""Controllers that look some steps ahead and then begin anew, as if nothing had been read.
+"""Cyclic controllers: they plan for a fixed number of steps, forget what they observed, and begin again.
 
-Value iteration at beliefs makes vectors for one step, two steps, ... more to go. The vectors for k steps
-point to those for k − 1, and the last ones back to the first: a controller in layers, which plays what is
-best for so many steps, forgets, and repeats. Where a goal is hidden it tries again and again for it, which
-controllers whose vectors point among themselves often do not: they run in circles.
+Value iteration at beliefs makes vectors for one step, two steps, ... to go. The vectors for k steps have
+those for k − 1 as successors, and the last layer is followed by the first. Such a controller does well where
+a hidden goal has to be searched for again and again. Controllers without layers often repeat a loop of nodes
+that never finds it.
 """
 
 from __future__ import annotations
@@ -15,61 +15,72 @@ from ..sparse.controllers import SparseControllerSearch
 from . import nodes
 from .chains import Chain
 
-_PASSES, _LOOK = 400, 10  # around all layers, at most; and between looks at whether they still help
-
 
 def improve_by_cycles(
     search: SparseControllerSearch, beliefs: Array, last: Array, depth: int, limit: float
 ) -> None:
-    """Value a controller with `depth` layers made at the beliefs, on top of a vector `last` for each action.
+    """Evaluate a cyclic controller with `depth` layers; the search keeps it if it is the best so far.
 
-    It becomes the best of the search where it is, from any start or from the model's.
+    Parameters
+    ----------
+    search
+        The search that evaluates controllers.
+    beliefs
+        `[n, S]`, at which the layers are backed up.
+    last
+        `[A, S]`, a vector for each action: the layer with one step to go.
+    depth
+        Number of layers, at most.
+    limit
+        Work at which no further layer is added.
     """
     d = search.sparse
     actions: list[Index] = [np.arange(d.n_actions)]
-    onwards: list[Index] = []
+    successors: list[Index] = []
     chains: list[Chain] = []
     vectors = last
     for _ in range(depth):
-        action, onward, _ = search.backup(beliefs, vectors)
-        first, _ = nodes.distinct(action, onward)
+        action, successor, _ = search.backup(beliefs, vectors)
+        first, _ = nodes.distinct_nodes(action, successor)
         actions.append(action[first])
-        onwards.append(onward[first])
-        chains.append(search.chain(action[first], onward[first]))
+        successors.append(successor[first])
+        chains.append(search.chain(action[first], successor[first]))
         vectors = d.cost[action[first]] + (chains[-1] @ vectors).reshape(len(first), -1)
         search.work += chains[-1].work
         if search.work > limit or sum(map(len, actions)) > search.most_nodes:
             break
-    again = (search.evenly @ vectors.T).argmin(axis=2)
-    chains.insert(0, search.chain(actions[0], again))
-    onwards.insert(0, again)
+    restart = (search.after_uniform @ vectors.T).argmin(axis=2)
+    chains.insert(0, search.chain(actions[0], restart))
+    successors.insert(0, restart)
     layers, worth = _values(search, actions, chains, vectors, limit)
-    if worth >= search.bound and not search.apart:
+    if worth >= search.bound and not search.has_several_classes:
         return
     firsts = np.cumsum([0] + [len(layer) for layer in layers])
-    shifted = [onwards[0] + firsts[-2]]
-    shifted += [onward + first for onward, first in zip(onwards[1:], firsts, strict=False)]
+    shifted = [successors[0] + firsts[-2]]
+    shifted += [successor + first for successor, first in zip(successors[1:], firsts, strict=False)]
     search.try_from_anywhere(np.concatenate(actions), np.concatenate(shifted), np.concatenate(layers))
 
 
 def _values(
     search: SparseControllerSearch, actions: list[Index], chains: list[Chain], top: Array, limit: float
 ) -> tuple[list[Array], float]:
-    """The vectors of all layers, the last steps first, and what they prove, by going around until they
-    repeat or it seems that they never will."""
-    d, gain, before = search.sparse, 0.0, np.inf
-    for turn in range(_PASSES):
+    """Return the vectors of all layers, the last step first, and the bound that they prove.
+
+    Passes around all layers are made until the vectors repeat, or hardly come nearer to it.
+    """
+    d, gain, before, parameters = search.sparse, 0.0, np.inf, search.sparse_parameters
+    for turn in range(parameters.cycle_passes):
         layers = [top]
         for action, chain in zip(actions, chains, strict=True):
-            onward = (chain @ layers[-1]).reshape(len(action), -1)
-            layers.append(d.cost[action] - gain + onward)
+            successor = (chain @ layers[-1]).reshape(len(action), -1)
+            layers.append(d.cost[action] - gain + successor)
             search.work += chain.work
-        search.limits.need()
+        search.limits.require()
         drift = layers[-1] - top
         low, high = float(drift.min()), float(drift.max())
         if high - low < search.tolerance or search.work > limit:
             break
-        if turn % _LOOK == _LOOK - 1:
+        if turn % parameters.cycle_check_every == parameters.cycle_check_every - 1:
             if high - low > 0.5 * before or gain + low / len(actions) >= search.bound:
                 break
             before = high - low

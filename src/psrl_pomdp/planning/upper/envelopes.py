@@ -1,4 +1,4 @@
-"""The concave function min_n α_n·b that vectors make over beliefs."""
+"""The lower envelope of vectors: the concave function min_n α_n·b of the belief b."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 from ..._utils.arrays import Array
 
 
-def highest(vectors: Array) -> float:
-    """max over beliefs of min_n α_n·b, a linear program."""
+def max_of_lower_envelope(vectors: Array) -> float:
+    """Return the maximum over beliefs of min_n α_n·b, for `vectors[N, S]`, by a linear program."""
     n, n_states = vectors.shape
     result = linprog(
         c=np.append(np.zeros(n_states), -1.0),
@@ -20,6 +20,6 @@ def highest(vectors: Array) -> float:
         bounds=[(0.0, 1.0)] * n_states + [(None, None)],
         method="highs",
     )
-    if result.fun is None:  # numbers that no solver copes with
+    if result.fun is None:  # the solver fails on these numbers
         return float(vectors.max(axis=1).min())
     return float(-result.fun)

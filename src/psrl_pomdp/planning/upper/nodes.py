@@ -1,7 +1,6 @@
-"""Compiled steps on the nodes of a controller: which are alike, which are reached, what flows between
-them, and what their policy meets.
+"""Compiled steps on the nodes of a controller: duplicates, reachable nodes, flows on edges, trajectories.
 
-A node n has an action a_n and a successor σ(n, o) for each reading.
+A node n has an action a_n and a successor σ(n, o) for each observation.
 """
 
 from __future__ import annotations
@@ -13,12 +12,15 @@ from ..._utils.arrays import Array, Index, Mask
 from ...inference.filter_bank import drawn
 from ..dynamics import Factors
 from ..lower.grid_steps import next_beliefs
-from .chains import move
+from .chains import propagate
 
 
 @kept()
-def distinct(actions: Index, successors: Index) -> tuple[Index, Index]:
-    """The first node of each kind, in the order in which they come, and the kind of every node."""
+def distinct_nodes(actions: Index, successors: Index) -> tuple[Index, Index]:
+    """Return the first of the nodes that have the same action and successors, in their order.
+
+    Returns also, for every node, the position of its kind among them.
+    """
     n, n_observations = successors.shape
     size = 16
     while size < 2 * n:
@@ -50,18 +52,18 @@ def distinct(actions: Index, successors: Index) -> tuple[Index, Index]:
     return first[:count].copy(), kind
 
 
-def merged(actions: Index, successors: Index, vectors: Array) -> tuple[Index, Index, Array]:
-    """Nodes with the same action and the same successors are one."""
+def merge_nodes(actions: Index, successors: Index, vectors: Array) -> tuple[Index, Index, Array]:
+    """Merge nodes with the same action and the same successors, until no two are left."""
     while True:
-        first, kind = distinct(actions, successors)
+        first, kind = distinct_nodes(actions, successors)
         if len(first) == len(actions):
             return actions, successors, vectors
         actions, successors, vectors = actions[first], kind[successors[first]], vectors[first]
 
 
 @kept()
-def reached(comes: Mask, actions: Index, successors: Index, start: int) -> tuple[Index, Index]:
-    """The nodes that the start can reach, the start first, and their successors by the new numbers."""
+def reachable_nodes(possible: Mask, actions: Index, successors: Index, start: int) -> tuple[Index, Index]:
+    """Return the nodes reachable from `start`, which comes first, and their renumbered successors."""
     n, n_observations = successors.shape
     number = np.full(n, -1)
     order = np.empty(n, np.int64)
@@ -71,33 +73,40 @@ def reached(comes: Mask, actions: Index, successors: Index, start: int) -> tuple
         node = order[done]
         done += 1
         for o in range(n_observations):
-            onward = successors[node, o]
-            if comes[actions[node], o] and number[onward] < 0:
-                number[onward] = count
-                order[count] = onward
+            next_node = successors[node, o]
+            if possible[actions[node], o] and number[next_node] < 0:
+                number[next_node] = count
+                order[count] = next_node
                 count += 1
-    onward = np.empty((count, n_observations), np.int64)
+    next_node = np.empty((count, n_observations), np.int64)
     for k in range(count):
         for o in range(n_observations):
-            onward[k, o] = max(number[successors[order[k], o]], 0)
-    return order[:count].copy(), onward
+            next_node[k, o] = max(number[successors[order[k], o]], 0)
+    return order[:count].copy(), next_node
 
 
 @kept()
 def edge_flows(factors: Factors, actions: Index, mass: Array) -> tuple[Array, Array, Index]:
-    """Average beliefs on the edges that are used, for long-run shares mass[n, s]: belief, flow, edge."""
-    n_states, n_observations = mass.shape[1], factors.sensor.shape[1]
-    room = len(actions) * n_observations
-    beliefs, flows, edges = np.empty((room, n_states)), np.empty(room), np.empty((room, 2), np.int64)
+    """Return the edges (node, observation) that are used under the stationary distribution mass[n, s].
+
+    For each edge: the average belief, the flow, and the node and observation.
+    """
+    n_states, n_observations = mass.shape[1], factors.observation.shape[1]
+    capacity = len(actions) * n_observations
+    beliefs, flows, edges = (
+        np.empty((capacity, n_states)),
+        np.empty(capacity),
+        np.empty((capacity, 2), np.int64),
+    )
     moved, count = np.empty(n_states), 0
     for node in range(len(actions)):
         a = actions[node]
-        if move(factors, a, mass[node], moved) <= 1e-12:
+        if propagate(factors, a, mass[node], moved) <= 1e-12:
             continue
         for o in range(n_observations):
             flow = 0.0
             for t in range(n_states):
-                beliefs[count, t] = moved[t] * factors.sensor[a, o, t]
+                beliefs[count, t] = moved[t] * factors.observation[a, o, t]
                 flow += beliefs[count, t]
             if flow > 1e-12:
                 for t in range(n_states):
@@ -109,7 +118,7 @@ def edge_flows(factors: Factors, actions: Index, mass: Array) -> tuple[Array, Ar
 
 
 def _best_by_arrays(vectors: Array, belief: Array) -> np.intp:
-    """`best_vector`, with each product added up in the same order."""
+    """Do the same as `best_vector`, by array operations that add up in the same order."""
     total: Array = vectors[:, 0] * belief[0] + 0.0
     for s in range(1, len(belief)):
         total += vectors[:, s] * belief[s]
@@ -118,7 +127,7 @@ def _best_by_arrays(vectors: Array, belief: Array) -> np.intp:
 
 @bare(linked=True, python=_best_by_arrays)
 def best_vector(vectors: Array, belief: Array) -> int:
-    """The n that attains min α_n·b, the first of equals."""
+    """Return the n that attains min α_n·b, the first of equals."""
     best, least = 0, np.inf
     for n in range(len(vectors)):
         total = 0.0
@@ -130,13 +139,16 @@ def best_vector(vectors: Array, belief: Array) -> int:
 
 
 @kept()
-def trajectory(joint: Array, actions: Index, vectors: Array, belief: Array, uniforms: Array) -> Array:
-    """Beliefs that are met by playing the action of the vector that attains min α·b."""
+def belief_trajectory(joint: Array, actions: Index, vectors: Array, belief: Array, uniforms: Array) -> Array:
+    """Return beliefs on a trajectory of the policy that plays the action of the vector with the least α·b.
+
+    `uniforms` in [0, 1) draw the observations.
+    """
     n_observations, n_states = joint.shape[1:3]
-    chances, beliefs = np.empty(n_observations), np.empty((n_observations, n_states))
-    met = np.empty((len(uniforms), n_states))
+    probabilities, beliefs = np.empty(n_observations), np.empty((n_observations, n_states))
+    visited = np.empty((len(uniforms), n_states))
     for step in range(len(uniforms)):
-        met[step] = belief
-        next_beliefs(joint, belief, actions[best_vector(vectors, belief)], chances, beliefs)
-        belief = beliefs[drawn(chances, uniforms[step])].copy()
-    return met
+        visited[step] = belief
+        next_beliefs(joint, belief, actions[best_vector(vectors, belief)], probabilities, beliefs)
+        belief = beliefs[drawn(probabilities, uniforms[step])].copy()
+    return visited
