@@ -1,4 +1,4 @@
-"""Docstrings here are plain text: `code`, lists with hyphens, formulas and tables indented. Now they are rST.
+"""Docstrings here are plain text: `code`, hyphened lists, indented formulas and tables, numpydoc sections.
 
 Everything that reStructuredText would take for markup is escaped. Fields of data classes are told by the
 comment at the end of their line (`belief: Array  # [S]: h_t`), which becomes a list below the class. Types of
@@ -19,6 +19,7 @@ from sphinx.util.inspect import TypeAliasForwardRef
 
 import psrl_pomdp
 
+_SECTIONS = ("Parameters", "Attributes", "Returns", "Raises")
 _CODE = re.compile(r"(`+)(.+?)\1")
 _BOLD = re.compile(r"(?<![\w*])\*\*([^\s*][^*]*)\*\*(?![\w*])")
 _SLANTED = re.compile(r"(?<![\w*])\*([^\s*][^*]*[^\s*,(])\*(?![\w*])")
@@ -38,6 +39,27 @@ def rewritten(lines: list[str]) -> list[str]:
             end += 1
         out += _paragraph(lines[i:end], out)
         i = end
+    return out
+
+
+def without_sections(lines: list[str]) -> list[str]:
+    """Sections of numpydoc as text: a title in bold, and an item of a list for each name."""
+    out: list[str] = []
+    inside = False
+    for i, line in enumerate(lines):
+        following = lines[i + 1] if i + 1 < len(lines) else ""
+        if line in _SECTIONS and following and not following.strip("-"):
+            out += [f"**{line}**", ""]
+            inside = True
+        elif inside and line and not line.strip("-"):
+            continue
+        elif inside and line and not line.startswith(" ") and following.startswith("    "):
+            out.append(f"- `{line}`:")
+        elif inside and line.startswith("    "):
+            out.append("  " + line.strip())
+        else:
+            inside = inside and not line.strip()
+            out.append(line)
     return out
 
 
@@ -93,7 +115,7 @@ def fields(cls: type[Any]) -> list[str]:
 
 
 def _docstring(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    new = list(lines)
+    new = without_sections(list(lines))
     if what in ("class", "exception") and isinstance(thing, type):
         told = fields(thing)
         new += ["", *told] if told else []

@@ -17,6 +17,7 @@ SMALL = {
         ["--steps", "60", "--kill-after", "35", "--every", "10"],
         "all 60 actions are those of an agent that was never killed",
     ),
+    "own_prior": (["--days", "100", "--seeds", "1"], "nothing is wrong"),
     "cluster_study": (["--horizon", "100", "--seeds", "2"], "the same bytes"),
 }
 

@@ -21,18 +21,22 @@ from psrl_pomdp import (
     PSRLAgent,
     Simulation,
     UnknownNameError,
+    bayesian_runs,
     check_posterior,
     simulate,
 )
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.agents.baselines.ba_pomcp import BAPOMCPAgent
 from psrl_pomdp.agents.baselines.certainty import MAPAgent, MeanAgent
+from psrl_pomdp.analysis.concentration import estimate_concentration
 from psrl_pomdp.inference.moves import HMC, DifferentialEvolution, RandomWalk
 from psrl_pomdp.inference.parameter_group import HistoryTarget
 from psrl_pomdp.testing.calibration import replay
 from psrl_pomdp.testing.calibration import simulate as lived
 
-QUICK = Effort(floor=1e-2, ceiling=0.05, max_work=5e6)
+pytestmark = pytest.mark.filterwarnings("ignore::psrl_pomdp.CoarsePlanWarning")
+
+QUICK = Effort(floor=1e-2, ceiling=0.05, rtol=np.inf, max_work=2e6)
 WEAR = WearPrior()
 TRUTH = POMDP(PUMP, WEAR.kernels(np.array([[0.04, 0.1]]))[0])
 
@@ -114,10 +118,14 @@ def test_moves_leave_the_posterior_as_it_is(move: Any) -> None:
     assert np.abs(z).max() < 4.5, z
 
 
-@pytest.mark.parametrize("prior", [WEAR, WearWithGradient(), ManyRates(PUMP)], ids=repr)
-def test_posteriors_of_own_priors_are_calibrated(prior: Any) -> None:
+@pytest.mark.parametrize(
+    ("prior", "lives", "length"),
+    [(WearPrior(k=1.0), 150, 150), (WearWithGradient(k=1.0), 150, 150), (ManyRates(PUMP), 60, 60)],
+    ids=["two rates", "two rates with gradients", "twelve numbers"],
+)
+def test_posteriors_of_own_priors_are_calibrated(prior: Any, lives: int, length: int) -> None:
     """False alarm 5e-6 each."""
-    assert check_posterior(prior, replicates=120, length=30) == []
+    assert check_posterior(prior, replicates=lives, length=length) == []
 
 
 class Shrinks:
@@ -128,7 +136,7 @@ class Shrinks:
 
 
 def test_a_move_that_is_wrong_is_told() -> None:
-    found = check_posterior(WEAR.replace(move=Shrinks()), replicates=200, length=40)
+    found = check_posterior(WearPrior(k=1.0).replace(move=Shrinks()), replicates=200, length=150)
     assert any("not distributed as the truth" in finding.text for finding in found), found
 
 
@@ -185,6 +193,10 @@ def test_an_own_prior_is_as_equal_as_its_attributes() -> None:
     assert hash(WearPrior()) == hash(WearPrior())
     assert WearPrior(k=8.0) != WEAR
     assert WearWithGradient() != WEAR
+    assert WEAR.replace(move=Shrinks()) != WEAR
+    assert WEAR.replace(move=RandomWalk(sweeps=3)) != WEAR.replace(move=RandomWalk(sweeps=4))
+    steeper = type("WearPrior", (WearPrior,), {"__qualname__": "WearPrior", "support": None})
+    assert steeper().fingerprint != WEAR.fingerprint  # an attribute of the class is one too
     assert WEAR.replace(k=8.0) == WearPrior(k=8.0)
     other = PUMP.replace(initial=[0.5, 0.5, 0.0])
     assert WEAR.replace(setting=other).setting == other
@@ -339,6 +351,19 @@ def test_saved_and_loaded_it_goes_on_to_the_last_bit(kind: Any, tmp_path: Path) 
     for o in np.random.default_rng(0).integers(0, 3, 200).tolist():
         assert agent.act(o) == again.act(o)
     assert again.to_bytes() == agent.to_bytes()
+
+
+def test_worlds_for_the_bayesian_regret_are_drawn_from_it() -> None:
+    own: Any = WEAR
+    traces, plans = bayesian_runs(own, 60, seeds=2, effort=QUICK, tolerance=0.05, max_work=2e6)
+    assert traces[0].model.fingerprint != traces[1].model.fingerprint
+    assert [trace.horizon for trace in traces] == [60, 60]
+    assert len(plans) == 2
+    found = estimate_concentration(own, horizon=30, seeds=2, effort=QUICK)
+    assert np.isfinite(found.kernel).all()
+    own = CorePrior(WEAR)
+    with pytest.raises(InvalidModelError, match="CoreOnly has no kernels and weights"):
+        estimate_concentration(own, horizon=30, seeds=1, effort=QUICK)
 
 
 def test_a_prior_that_is_data_may_be_passed_too(tmp_path: Path) -> None:

@@ -95,4 +95,4 @@ def test_an_unlocked_array_is_noticed() -> None:
     model = world()
     model.transition.setflags(write=True)
     model.transition[0, 0, 0] = 0.8
-    assert findings("wrong", model) == ["transition[a=0, s=0] sums to 0.9"]
+    assert findings("wrong", model) == ["transition[a=wait, s=up] sums to 0.9"]

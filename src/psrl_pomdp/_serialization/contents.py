@@ -48,7 +48,7 @@ class Contents:
         if not (np.isfinite(array) | (nothing & np.isnan(array))).all():
             raise self.refuse(f"{name} holds a number that is not finite")
         converted = np.ascontiguousarray(array, dtype=np.float64)
-        if converted.size and not (converted.min() >= low and converted.max() <= high):
+        if ((converted < low) | (converted > high)).any():  # NaN, where it may be, is neither
             raise self.refuse(f"{name} holds a number outside of {low:g} to {high:g}")
         return converted
 

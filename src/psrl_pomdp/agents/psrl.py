@@ -258,7 +258,10 @@ class PSRLAgent(AtomicCalls):
 
     def choose_kernel(self) -> ModelSample:
         """θ_k ~ f_{t_k} with h_{t_k}(·; θ_k), and its number in a finite set."""
-        return sample_model(self.posterior, self.rng)
+        drawn = sample_model(self.posterior, self.rng)
+        if drawn.kernel_index is None and isinstance(self.prior, FiniteSupport):
+            return drawn._replace(kernel_index=_index_of(drawn.kernel, self.prior))
+        return drawn
 
     def choose_action(self) -> int:
         """a_t = π_k(h_t(·; θ_k))."""
@@ -347,8 +350,6 @@ class PSRLAgent(AtomicCalls):
     def _play_kernel(self, kernel: Array, belief: Array, index: int | None) -> None:
         """Plan for θ_k, and take up its belief and its policy."""
         present = self._present
-        if index is None and isinstance(self.prior, FiniteSupport):
-            index = _index_of(kernel, self.prior)
         present.kernel, present.index = kernel, index
         self._used = _used(kernel, belief)
         rule = one_over if isinstance(self.prior, FiniteSupport) else one_over_root

@@ -27,7 +27,7 @@ independent of each other given the history: the ensemble is kept between refres
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,15 +47,6 @@ from .kernel_groups import KernelGroup
 from .refresh import beliefs_and_visits
 
 
-class _Prior(Protocol):
-    """What the ensemble asks of its prior; how kernels are drawn and moved is for their groups to say."""
-
-    @property
-    def setting(self) -> Setting: ...
-    @property
-    def fingerprint(self) -> str: ...
-
-
 class EnsemblePosterior:
     """f_t as weighted kernels, with h_t for each of them and ñ_t.
 
@@ -64,7 +55,7 @@ class EnsemblePosterior:
     Parameters
     ----------
     prior
-        Where the kernels come from.
+        Where the kernels come from: an object with a `setting` and a `fingerprint`.
     groups
         The kernels, in groups that are resampled and moved together.
     rng
@@ -75,14 +66,14 @@ class EnsemblePosterior:
 
     def __init__(
         self,
-        prior: _Prior,
+        prior: Any,
         groups: Sequence[KernelGroup],
         rng: np.random.Generator,
         weights: npt.ArrayLike = (1.0,),
     ) -> None:
         setting = prior.setting
         compiled.LEARNING.want(f"dirichlet-{setting.n_states}")
-        self.prior: Any = prior
+        self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._rng = rng
         self._groups = tuple(groups)

@@ -44,6 +44,7 @@ class KernelGroup(Protocol):
     support: Support  # [A, S, S']: transitions that are possible at all
     space: Space  # scratch of the compiled passes over the history
     movable: bool  # otherwise kernels only change their weights
+    tuning: Any  # what refreshes have learned so far
 
     def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> KernelGroup:
         """Resample by `weights[N]` and move, given the whole history."""
@@ -137,6 +138,7 @@ class FixedGroup:
     """The kernels of a finite set, which only change their weights."""
 
     movable = False
+    tuning = None
 
     def __init__(self, prior: FinitePrior, likelihood: Array) -> None:
         self.size = len(prior)

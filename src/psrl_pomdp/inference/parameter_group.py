@@ -27,6 +27,7 @@ class ParameterGroup:
     """N parameter vectors and their kernels, moved by `prior.move`."""
 
     movable = True
+    tuning: Any
 
     def __init__(
         self, prior: ParametricPrior, parameters: Array, tuning: Tuning, spaces: dict[int, Space]
@@ -75,7 +76,8 @@ class ParameterGroup:
                 f"the move {move!r} returned parameters of shape {moved.shape}, or some outside of "
                 "the prior's support"
             )
-        return ParameterGroup(self.prior, moved, tuning, self._spaces)
+        refreshes = float(self.tuning.get("refreshes", 0.0)) + 1.0
+        return ParameterGroup(self.prior, moved, {**tuning, "refreshes": refreshes}, self._spaces)
 
     def mode(self, weights: Array, past: History, near: Array | None) -> Array:
         """Return the kernel at the highest posterior density of the parameters that is found nearby.

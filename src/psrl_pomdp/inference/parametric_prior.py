@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import is_dataclass
+from functools import cached_property
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -177,13 +178,15 @@ class ParametricPrior:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the class's name and of every attribute, to the last bit.
+        """A digest of the class's name and of every attribute of it and of the object, to the last bit.
 
         Raises `InvalidModelError` for an attribute whose contents are not known to be numbers, texts or the
         like.
         """
         digest = hashlib.sha256(type(self).__qualname__.encode())
-        own = {"support": self.support, "ensemble_size": self.ensemble_size, **vars(self)}
+        classes = type(self).__mro__[:-1]  # all but `object`
+        names = {name for cls in classes for name, value in vars(cls).items() if _is_data(name, value)}
+        own = {name: getattr(self, name) for name in names} | vars(self)
         for name in sorted(own):
             _digest(own[name], f"{type(self).__name__}.{name}", digest.update)
         return digest.hexdigest()
@@ -196,6 +199,12 @@ class ParametricPrior:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.setting!r})"
+
+
+def _is_data(name: str, value: object) -> bool:
+    """Whether what a class has under this name is a number or the like, and no method."""
+    methods = (FunctionType, staticmethod, classmethod, property, cached_property)
+    return not name.startswith("__") and not isinstance(value, methods)
 
 
 def _digest(value: Any, name: str, add: Callable[[bytes], object]) -> None:
@@ -213,10 +222,10 @@ def _digest(value: Any, name: str, add: Callable[[bytes], object]) -> None:
             _digest(value[key], f"{name}[{key!r}]", add)
     elif isinstance(getattr(value, "fingerprint", None), str):
         add(value.fingerprint.encode())
-    elif is_dataclass(value) and not isinstance(value, type):
-        _digest(vars(value), name, add)
     elif callable(value) and hasattr(value, "__qualname__"):
         add(value.__qualname__.encode())
+    elif hasattr(value, "__dict__"):
+        _digest(vars(value), name, add)
     else:
         raise InvalidModelError(
             f"{name} is a {type(value).__name__}, which a fingerprint cannot look into: give "

@@ -18,6 +18,7 @@ from ..errors import InvalidModelError, ParseError, PSRLError
 from ..models.model import POMDP
 from ..registry import Plugin
 from ..testing.checks import check_agent, check_model, check_planner, check_posterior
+from ..testing.prior_checks import check_prior
 
 _LIBRARY = (
     "separated",
@@ -56,16 +57,16 @@ def problems_for(plugin: Plugin) -> list[POMDP]:
     return [problem(name) for name in (*chosen, *_LIBRARY)]
 
 
-def check_prior(prior: Any) -> list[Finding]:
-    """Return what is wrong with a prior, as far as its posterior shows it."""
-    return check_posterior(prior, replicates=100, length=20)
+def _check(prior: Any) -> list[Finding]:
+    """Return what is wrong with a prior and with its posterior."""
+    return check_prior(prior) + check_posterior(prior, replicates=100, length=20)
 
 
 def _priors(plugin: Plugin) -> Iterator[Finding]:
     from .priors import made
 
     factory = plugin.load()
-    yield from _tried(plugin, lambda model: check_prior(made(plugin, factory, model, {})))
+    yield from _tried(plugin, lambda model: _check(made(plugin, factory, model, {})))
 
 
 def _agents(plugin: Plugin) -> Iterator[Finding]:

@@ -178,6 +178,8 @@ def check_posterior(
     sample; an impossible reading must be refused and change nothing. And over `replicates` lives of
     `length` steps in worlds drawn from the prior, samples must be distributed as the truth is, given the
     readings: eight z-scores, the exact log-likelihood among them, may not pass 5 (false alarm 5e-6).
+    Where compiled loops can drive the posterior, an agent must choose the same actions by them as one
+    observation at a time.
 
     >>> from psrl_pomdp import FinitePrior
     >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0], first_observation=None)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import numpy as np
 
 from .._utils.arrays import Array
-from ..errors import ImpossibleObservation
-from ..inference.encoding import initial_of
-from ..protocols import FiniteSupport, Posterior, Prior
+from ..agents.schedules import TSDESchedule
+from ..errors import CoarsePlanWarning, ImpossibleObservation
+from ..inference.encoding import initial_of, model_of
+from ..protocols import Compilable, FiniteSupport, Posterior, Prior, SamplesWithBelief, WeightedKernels
 from .calibration import World, belief_by_paths, exact_finite, replay, sampling_identity, simulate
 
 Factory = Callable[[np.random.Generator], Posterior]
 
 _PATHS = 20_000  # as many hidden paths as are enumerated
+DRIVERS: tuple[Literal["compiled"], Literal["streaming"]] = ("compiled", "streaming")
 _THRESHOLD = 5.0  # of a z-score; eight of them: false alarm 8 × 5.7e-7
 _NAMES = (
     "the log-likelihood",
@@ -37,6 +41,7 @@ def broken_promises(prior: Prior, factory: Factory, replicates: int, length: int
     posterior = replay(factory(np.random.default_rng(seed)), world.history)
     yield from _shapes(prior, posterior, world, rng)
     yield from _repeated(factory, world, seed)
+    yield from _with_beliefs(posterior, seed)
     yield from _enumerated(prior, posterior, world, rng)
     yield from _impossible(prior, factory, rng)
     z = sampling_identity(prior, factory, replicates, length, rng)
@@ -46,6 +51,8 @@ def broken_promises(prior: Prior, factory: Factory, replicates: int, length: int
                 f"samples after {length} steps are not distributed as the truth: {name} is off by "
                 f"{score:+.1f} standard errors over {replicates} lives"
             )
+
+    yield from _both_ways(prior, factory, length, seed)
 
 
 def _shapes(prior: Prior, posterior: Posterior, world: World, rng: np.random.Generator) -> Iterator[str]:
@@ -66,6 +73,56 @@ def _repeated(factory: Factory, world: World, seed: int) -> Iterator[str]:
     one, other = (posterior.sample(np.random.default_rng(seed)) for posterior in twice)
     if not np.array_equal(one, other):
         yield "the same seed gave another sample"
+
+
+def _with_beliefs(posterior: Posterior, seed: int) -> Iterator[str]:
+    """What is asked for at once has to agree with what is asked for piece by piece."""
+    if isinstance(posterior, SamplesWithBelief):
+        drawn = posterior.sample_model(np.random.default_rng(seed))
+        if not np.array_equal(drawn.kernel, posterior.sample(np.random.default_rng(seed))):
+            yield "sample_model and sample draw different kernels from the same random numbers"
+        elif np.abs(drawn.belief - posterior.belief(drawn.kernel)).max() > 1e-9:
+            yield "sample_model returns another belief than belief(kernel)"
+    if isinstance(posterior, WeightedKernels):
+        if abs(posterior.weights.sum() - 1.0) > 1e-9 or (posterior.weights < 0).any():
+            yield "weights are not a distribution"
+        listed = (posterior.kernels == posterior.sample(np.random.default_rng(seed))).all(axis=(1, 2, 3))
+        if not listed.any():
+            yield "a sample is none of the posterior's kernels"
+
+
+class _With:
+    """A prior with another posterior."""
+
+    def __init__(self, prior: Prior, factory: Factory) -> None:
+        self.setting, self.sample, self.posterior = prior.setting, prior.sample, factory
+
+
+def _both_ways(prior: Prior, factory: Factory, length: int, seed: int) -> Iterator[str]:
+    """An agent has to choose the same actions one observation at a time and in the compiled loop."""
+    if not isinstance(factory(np.random.default_rng(seed)), Compilable):
+        return
+    from ..agents.planning_budget import Effort
+    from ..agents.psrl import PSRLAgent
+    from ..simulation.runs import simulate as simulated
+
+    world = model_of(prior, np.random.default_rng(seed))
+    effort = Effort(floor=0.01, ceiling=0.1, rtol=np.inf, max_work=1e6, max_points=200)
+    runs = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoarsePlanWarning)
+        for driver in DRIVERS:
+            agent = PSRLAgent(_With(prior, factory), TSDESchedule(), seed, effort=effort)
+            runs.append(simulated(world, agent, 4 * length, seed, driver=driver))
+    one, other = runs
+    for what, same in (
+        ("actions", np.array_equal(one.actions, other.actions)),
+        ("episodes", one.episodes == other.episodes),
+        ("expected counts", np.array_equal(one.checkpoints.expected, other.checkpoints.expected)),
+    ):
+        if not same:
+            yield f"the compiled loop gives other {what} than one observation at a time"
+            return
 
 
 def _enumerated(prior: Prior, posterior: Posterior, world: World, rng: np.random.Generator) -> Iterator[str]:

@@ -52,6 +52,7 @@ class _Words(SettingWords, kw_only=True):
     agent: Literal["BA-POMCP"]
     prior: str
     prior_fingerprint: str = ""
+    time: int | None = None  # in files of version 0.1 that of the posterior
     options: dict[str, Any]
     streams: tuple[StreamWords, StreamWords]
     action: int | None
@@ -158,7 +159,7 @@ class BAPOMCPAgent:
     def to_bytes(self) -> bytes:
         """Everything that decides what the agent does next."""
         arrays, words = setting_out(self.setting)
-        words |= {"version": VERSION, "agent": "BA-POMCP", "action": self.action}
+        words |= {"version": VERSION, "agent": "BA-POMCP", "action": self.action, "time": self.time}
         prior_arrays, prior_words = prior_out(self.prior)
         words |= prior_words
         words["options"] = {name: getattr(self, name) for name in _OPTIONS}
@@ -177,10 +178,13 @@ class BAPOMCPAgent:
         rng, posterior_rng = (stream_in(stream) for stream in words.streams)
         posterior: Any = found.restore(posterior_in(contents), posterior_rng)
         n_actions = setting.n_actions
-        if (words.action is None) != (posterior.time == 0) or not 0 <= (words.action or 0) < n_actions:
-            raise contents.refuse(f"action is {words.action!r} at time {posterior.time}")
+        time = getattr(posterior, "time", 0) if words.time is None else words.time
+        if time != getattr(posterior, "time", time):
+            raise contents.refuse(f"time is {time}, and {posterior.time} for the posterior")
+        if (words.action is None) != (time == 0) or not 0 <= (words.action or 0) < n_actions:
+            raise contents.refuse(f"action is {words.action!r} at time {time}")
         agent = cls(found, **words.options)
-        agent.time = posterior.time
+        agent.time = time
         agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
         agent.action = words.action
         return agent

@@ -1,0 +1,162 @@
+"""`psrl_pomdp.testing`: right priors and posteriors pass, and each that is broken on purpose is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from own_priors import PUMP, ManyRates, WearPrior, WearWithGradient
+from psrl_pomdp import DirichletPrior, FinitePrior, MixturePrior
+from psrl_pomdp.inference.ensemble_posterior import EnsemblePosterior
+from psrl_pomdp.testing import Finding, check_posterior, check_prior
+
+WEAR = WearPrior()
+FAMILY = FinitePrior(PUMP, WEAR.kernels(np.array([[0.04, 0.1], [0.2, 0.1], [0.1, 0.3]])), [0.5, 0.3, 0.2])
+ROWS = DirichletPrior(PUMP, np.ones((2, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [WEAR, WearWithGradient(), ManyRates(PUMP), FAMILY, ROWS, MixturePrior([(0.5, FAMILY), (0.5, WEAR)])],
+    ids=["own", "gradients", "many", "finite", "rows", "mixture"],
+)
+def test_right_priors_pass(prior: Any) -> None:
+    """False alarm below 1e-6 each."""
+    assert check_prior(prior) == []
+
+
+class WrongDensity(WearPrior):
+    """The density of Beta(1, k + 1.5), for samples of Beta(1, k)."""
+
+    def log_density(self, parameters: Any) -> Any:
+        found = super().log_density(parameters)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            more = 1.5 * np.log1p(-parameters).sum(axis=1)
+        return np.where(np.isfinite(found), found + more, -np.inf)
+
+
+class Dependent(WearPrior):
+    """Independent rates by the samples, correlated ones by the density."""
+
+    def log_density(self, parameters: Any) -> Any:
+        return super().log_density(parameters) + 100 * parameters.prod(axis=1)
+
+
+class TooWide(WearPrior):
+    """A density that goes on where no sample ever is."""
+
+    def sample_parameters(self, rng: Any, size: int) -> Any:
+        return np.minimum(rng.beta(1.0, self.k, (size, 2)), 0.15)
+
+
+class NoDistribution(WearPrior):
+    def kernels(self, parameters: Any) -> Any:
+        return super().kernels(parameters) * 1.01
+
+
+class BeyondSupport(WearPrior):
+    def kernels(self, parameters: Any) -> Any:
+        return np.full((len(parameters), 2, 3, 3), 1 / 3)
+
+
+class Together(WearPrior):
+    """Kernels of the mean parameters of the call."""
+
+    def kernels(self, parameters: Any) -> Any:
+        return super().kernels(np.repeat(parameters.mean(axis=0)[None], len(parameters), axis=0))
+
+
+class WrongSlope(WearWithGradient):
+    def log_density_gradient(self, parameters: Any) -> Any:
+        return -super().log_density_gradient(parameters)
+
+
+class WrongJacobian(WearWithGradient):
+    def kernel_gradient(self, parameters: Any) -> Any:
+        return 2 * super().kernel_gradient(parameters)
+
+
+class OwnDice(WearPrior):
+    def sample_parameters(self, rng: Any, size: int) -> Any:
+        return super().sample_parameters(np.random.default_rng(), size)
+
+
+class NotWeighted(FinitePrior):
+    """Every kernel as often as every other."""
+
+    def sample(self, rng: Any) -> Any:
+        return self.kernels[rng.integers(len(self))]
+
+
+class Forgetful(WearPrior):
+    """A restored posterior has lost its history."""
+
+    def restore(self, state: Any, rng: Any) -> Any:
+        found = super().restore(state, rng)
+        found._past.codes[:] = 0
+        found.refresh()
+        return found
+
+
+@pytest.mark.parametrize(
+    ("prior", "says"),
+    [
+        (WrongDensity(), "log_density is not the density of sample_parameters"),
+        (Dependent(), "log_density is not the density"),
+        (TooWide(), "log_density is not the density"),
+        (NoDistribution(), "NoDistribution.kernels(parameters)[m=0, a=0, s=0] sums to 1.01"),
+        (BeyondSupport(), "support rules it out"),
+        (Together(), "kernels of a parameter vector depends on the others"),
+        (WrongSlope(), "log_density_gradient is not the slope"),
+        (WrongJacobian(), "kernel_gradient is not the slope"),
+        (OwnDice(), "same seed gave another sample"),
+        (NotWeighted(PUMP, FAMILY.kernels, FAMILY.weights), "not drawn by the weights"),
+        (Forgetful(k=1.0), "saved and restored goes on otherwise"),
+        (3, "it has no method sample(rng)"),
+    ],
+)
+def test_broken_priors_are_told(prior: Any, says: str) -> None:
+    found = check_prior(prior)
+    assert any(says in finding.text for finding in found), found
+    assert all(isinstance(finding, Finding) and finding.level == "wrong" for finding in found)
+
+
+class LosesSteps(EnsemblePosterior):
+    """What the compiled loop has done is not in the history."""
+
+    def commit(self, actions: Any, observations: Any, *, refresh: bool) -> None:
+        super().commit(actions[1:], observations[1:], refresh=refresh)
+
+
+class IgnoresWeights(EnsemblePosterior):
+    """Every kernel of the ensemble as often as every other, and none is ever moved."""
+
+    def _refresh_due(self) -> None:
+        pass
+
+    def sample_index(self, rng: Any) -> int:
+        return int(rng.integers(self.size))
+
+
+class WrongBelief(EnsemblePosterior):
+    def sample_model(self, rng: Any) -> Any:
+        drawn = super().sample_model(rng)
+        return drawn._replace(belief=drawn.belief[::-1].copy())
+
+
+@pytest.mark.parametrize(
+    ("kind", "says", "lives"),
+    [
+        (LosesSteps, "the compiled loop gives other", 2),
+        (IgnoresWeights, "not distributed as the truth", 150),
+        (WrongBelief, "sample_model returns another belief", 2),
+    ],
+)
+def test_broken_posteriors_are_told(kind: Any, says: str, lives: int) -> None:
+    prior = WearPrior(k=1.0)
+    found = check_posterior(
+        prior, lambda rng: kind(prior, [prior.kernel_group(rng)], rng), replicates=lives, length=60
+    )
+    assert any(says in finding.text for finding in found), found
