@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.findings import Finding
 from ..errors import PSRLError
 from ..inference.encoding import check_protocol
 from ..inference.parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample
 from ..models.model import kernel
 from ..protocols import FiniteSupport, HasSupport, Prior, ResumablePrior
 from .calibration import replay, simulate, z_scores
-from .._utils.findings import Finding
 
 THRESHOLD = 5.5  # of a z-score: false alarm 3.8e-8 each
 _STEPS = 25  # of the random walk that must leave the density as it is
