@@ -38,7 +38,7 @@ C_LOOP = r"""
 #include <stdint.h>
 #include <string.h>
 /* One episode's policy, world and filters for K kernels; the arithmetic of
-   psrl_pomdp.agents.compiled_steps.play. The compiler is told A, S, O and K. */
+   psrl_pomdp.agents.compiled_steps.run_episode. The compiler is told A, S, O and K. */
 void play(int64_t n, int N,
           const double *restrict theta,   /* [A,S,S,K] */
           const double *restrict eta,     /* [A,O,S] */

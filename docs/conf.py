@@ -20,8 +20,8 @@ import psrl_pomdp  # noqa: E402
 from psrl_pomdp._numba import jit as compiled  # noqa: E402
 
 # Functions that may be compiled are shown as plain ones, with their signatures.
-compiled.kept = lambda **_: lambda function: function
-compiled.inlined = lambda function: function
+compiled.jit = lambda **_: lambda function: function
+compiled.jit_inline = lambda function: function
 
 project = "psrl-pomdp"
 author = "The psrl-pomdp developers"

@@ -55,7 +55,7 @@ class Learners(SphinxDirective):
         return [_table([("kind", "what it does", "told", "options and their defaults"), *_LEARNERS])]
 
 
-def _options(learner: learners.Learner) -> str:
+def _options(learner: learners.AgentKind) -> str:
     module, _, name = learner.place.partition(":")
     cls = getattr(import_module(module, "psrl_pomdp.studies"), name)
     found = learners.options_of(cls)

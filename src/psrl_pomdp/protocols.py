@@ -20,11 +20,11 @@ import numpy.typing as npt
 from ._utils.arrays import Array
 
 if TYPE_CHECKING:
-    from .agents.compiled_steps import World
+    from .agents.compiled_steps import EnvironmentState
     from .agents.episode_records import EpisodeRecord
-    from .inference.filter_bank import Filters
+    from .inference.filter_bank import FilterBank
     from .inference.kernel_groups import KernelGroup
-    from .inference.sampled_filter import Possible, RefreshRule, Used
+    from .inference.sampled_filter import PossibleStates, RefreshRule, SampledFilter
     from .models.model import POMDP, Setting
 
 Observation: TypeAlias = int | str | None  # by number or by name; None was lost
@@ -197,7 +197,7 @@ class WeightedKernels(Protocol):
 class Compilable(Protocol):
     """A posterior that a bank of compiled filters computes between refreshes: the fast path."""
 
-    def filter_bank(self) -> tuple[Filters, Possible, RefreshRule]:
+    def filter_bank(self) -> tuple[FilterBank, PossibleStates, RefreshRule]:
         """Return the filters, the states that are possible, and when the posterior needs a refresh."""
 
     def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
@@ -307,7 +307,7 @@ class EpisodicAgent(Protocol):
     @property
     def expected_counts(self) -> Array: ...
     @property
-    def sampled_filter(self) -> Used:
+    def sampled_filter(self) -> SampledFilter:
         """The kernel θ_k for which the agent plays, and its belief."""
 
     def episode_records(self) -> tuple[EpisodeRecord, ...]:
@@ -325,7 +325,7 @@ class CompiledAgent(Protocol):
     def can_compile(self) -> bool: ...
     def play(
         self,
-        world: World,
+        world: EnvironmentState,
         uniforms: Array,
         actions: npt.NDArray[np.uint16],
         readings: npt.NDArray[np.uint16],

@@ -23,8 +23,8 @@ from psrl_pomdp.inference import filter_bank as belief
 from psrl_pomdp.inference import hmc
 from psrl_pomdp.inference.dirichlet_prior import log_dirichlet
 from psrl_pomdp.inference.hidden_paths import expected_transitions, sample_paths, tabulate
-from psrl_pomdp.inference.refresh import Tuning, beliefs_and_visits, gibbs, hamiltonian
-from psrl_pomdp.inference.rows import Rows, expand
+from psrl_pomdp.inference.refresh import AdaptationState, beliefs_and_visits, gibbs, hamiltonian
+from psrl_pomdp.inference.rows import FreeRows, to_kernels
 from psrl_pomdp.inference.workspace import flat
 from psrl_pomdp.testing.calibration import functionals, replay, sampling_identity, simulate, z_scores
 
@@ -78,9 +78,9 @@ def test_a_refresh_finds_beliefs_and_visits_of_new_kernels(sharpness: float, sti
     posterior.refresh()
     assert (posterior.weights == 1 / posterior.size).all()
     kernels, past = posterior.kernels, posterior._past
-    again = belief.filters(prior.setting, kernels, np.ones(posterior.size))
+    again = belief.make_filter_bank(prior.setting, kernels, np.ones(posterior.size))
     start = np.repeat(prior.setting.initial[:, None], posterior.size, axis=1)
-    belief.begin(again, start, belief.first_likelihood(prior.setting, None))
+    belief.start_filters(again, start, belief.first_likelihood(prior.setting, None))
     steps = [past.step(i) for i in range(past.length)]
     belief.update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
     assert posterior._filters.belief == pytest.approx(again.belief, abs=1e-9)
@@ -96,8 +96,8 @@ def test_visits_of_chains_that_forget_slowly() -> None:
     stay = np.eye(3)[None, :, :, None]
     kernels = np.repeat((1 - leave) * stay + 0.5 * leave * (1 - stay), 2, axis=0)
     found, visits = beliefs_and_visits(kernels, past, posterior._space)
-    again = belief.filters(prior.setting, kernels.transpose(3, 0, 1, 2), np.ones(size))
-    belief.begin(again, np.repeat(past.start[:, None], size, axis=1), np.ones(3))
+    again = belief.make_filter_bank(prior.setting, kernels.transpose(3, 0, 1, 2), np.ones(size))
+    belief.start_filters(again, np.repeat(past.start[:, None], size, axis=1), np.ones(3))
     steps = [past.step(i) for i in range(past.length)]
     belief.update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
     assert found == pytest.approx(again.belief, abs=1e-9)
@@ -138,7 +138,7 @@ def test_paths_are_drawn_as_often_as_expected() -> None:
     prior = dense(0.4)
     posterior = lived(prior, 20, 4)
     posterior._log_rows[...] = posterior._log_rows[:, :, :1]  # all kernels the same
-    posterior._filters.transition[...] = expand(posterior._rows, posterior._log_rows)
+    posterior._filters.transition[...] = to_kernels(posterior._rows, posterior._log_rows)
     space, past = posterior._space, posterior._past
     kernels, joint, alpha, checkpoints, shares, expected = space_of(posterior)
     drawn = []
@@ -212,8 +212,8 @@ def test_one_unknown_number_agrees_with_a_fine_grid(sharpness: float) -> None:
     p = (np.arange(2000) + 0.5) / 2000
     kernels = np.repeat(prior.mean[None], 2000, axis=0)
     kernels[:, 0, 0] = np.stack([p, 1 - p, 0 * p], axis=1)
-    exact = belief.filters(setting, kernels, p / p.sum())  # Beta(2, 1)
-    belief.begin(exact, np.full((3, 2000), 1 / 3), belief.first_likelihood(setting, history.first))
+    exact = belief.make_filter_bank(setting, kernels, p / p.sum())  # Beta(2, 1)
+    belief.start_filters(exact, np.full((3, 2000), 1 / 3), belief.first_likelihood(setting, history.first))
     for a, o in zip(history.actions, history.readings, strict=True):
         belief.update(exact, a, 3 if o is None else o)
     weights = belief.weights(exact)
@@ -246,7 +246,7 @@ def test_moves_leave_the_posterior_invariant(prior: DirichletPrior, move: str) -
         log_rows = np.repeat(_log_rows(posterior._rows, world.kernel)[..., None], 8, axis=-1)
         for _ in range(3):
             log_rows = _moved(posterior, log_rows, move, rng)
-        moved = expand(posterior._rows, log_rows).transpose(3, 0, 1, 2)
+        moved = to_kernels(posterior._rows, log_rows).transpose(3, 0, 1, 2)
         kernels = np.concatenate([world.kernel[None], moved])
         found = functionals(prior.setting, kernels, world.initial, world.history)
         gaps.append(found[1:].mean(axis=0) - found[0])
@@ -262,7 +262,7 @@ def _write(posterior: DirichletPosterior, history: Any) -> None:
     posterior._space.fit(len(readings))
 
 
-def _log_rows(rows: Rows, kernel: Array) -> Array:
+def _log_rows(rows: FreeRows, kernel: Array) -> Array:
     found = np.empty(rows.concentration.shape)
     for pair, r in np.ndenumerate(rows.where):
         if r >= 0:
@@ -276,7 +276,7 @@ def _moved(posterior: DirichletPosterior, log_rows: Array, move: str, rng: np.ra
     if move == "gibbs":
         return gibbs(rows, log_rows, past, space, rng)[0]
     # A step so long that a good part of the proposals must be refused.
-    return hamiltonian(rows, log_rows, past, space, Tuning(step=1.4), rng)
+    return hamiltonian(rows, log_rows, past, space, AdaptationState(step=1.4), rng)
 
 
 @pytest.mark.parametrize("move", ["gibbs", "hmc"])
@@ -312,12 +312,12 @@ def test_geweke(move: str) -> None:
     log_rows = log_dirichlet(rng, posterior._rows.concentration)[..., None]
     values = []
     for _ in range(4000):
-        kernel = expand(posterior._rows, log_rows)[..., 0]
+        kernel = to_kernels(posterior._rows, log_rows)[..., 0]
         _write(posterior, simulate(_Fixed(prior, kernel), 5, rng).history)
         posterior._past.length = 5
         log_rows = _moved(posterior, log_rows, move, rng)
         posterior._past.length = 0
-        theta = expand(posterior._rows, log_rows)[..., 0]
+        theta = to_kernels(posterior._rows, log_rows)[..., 0]
         values.append([theta[0, 0, 0], theta[0, 1, 1], theta[0, 1, 2], theta[1, 2, 0], *theta[0, 1, :2] ** 2])
     alpha = prior.concentration
     total = alpha.sum(axis=-1)

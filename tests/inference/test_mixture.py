@@ -25,7 +25,7 @@ from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.agents.baselines.ba_pomcp import BAPOMCPAgent
 from psrl_pomdp.agents.baselines.certainty import MAPAgent, MeanAgent
 from psrl_pomdp.inference.parameter_group import HistoryTarget
-from psrl_pomdp.testing.calibration import World, replay
+from psrl_pomdp.testing.calibration import Draw, replay
 from psrl_pomdp.testing.calibration import simulate as lived
 
 pytestmark = pytest.mark.filterwarnings("ignore::psrl_pomdp.CoarsePlanWarning")
@@ -60,7 +60,7 @@ def test_a_mixture_of_finite_sets_is_one_big_set() -> None:
         assert (found.mode_model().kernel == wanted.mode_model().kernel).all() or wanted.weights.max() < 0.5
 
 
-def evidence(prior: WearPrior, world: World, points: int = 150) -> float:
+def evidence(prior: WearPrior, world: Draw, points: int = 150) -> float:
     """log ∫ P(observations | φ) f(φ) dφ / P(o_1), by the midpoint rule."""
     posterior = prior.posterior(np.random.default_rng(0))
     replay(posterior, world.history)
@@ -96,7 +96,7 @@ def test_components_are_weighed_by_their_evidence() -> None:
     assert abs(np.mean(found) + spread**2 / 2 - exact) < 4.5 * spread * np.sqrt((1 + spread**2 / 2) / 40)
 
 
-def _log_likelihood(prior: FinitePrior, world: World) -> Array:
+def _log_likelihood(prior: FinitePrior, world: Draw) -> Array:
     from psrl_pomdp.testing.calibration import log_likelihood
 
     history = world.history

@@ -24,8 +24,8 @@ import psrl_pomdp as pp
 from psrl_pomdp._numba import background
 from psrl_pomdp._numba import fma as exact
 from psrl_pomdp._numba import jit as compiled
-from psrl_pomdp._numba.jit import AnyLoop, Group, Loop, forget_stale, running
-from psrl_pomdp._numba.machine_code import OwnNames
+from psrl_pomdp._numba.jit import AnyLoop, Group, Loop, invalidate_stale_cache, running
+from psrl_pomdp._numba.machine_code import UniqueCacheFile
 from psrl_pomdp.inference.refresh import hamiltonian
 from psrl_pomdp.planning.interpolation import pricing
 from psrl_pomdp.planning.interpolation.pricing import LIST
@@ -48,20 +48,20 @@ def test_compiled_code_is_deleted_when_a_module_with_compiled_functions_has_chan
         tmp_path / "__pycache__" / "compiled-planning-0",
     ]
     for path in sources:
-        path.write_text("from .jit import kept\n")
+        path.write_text("from .jit import jit\n")
 
     def compile_and_start() -> list[bool]:
         for path in kept:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(b"")
-        forget_stale(tmp_path)
+        invalidate_stale_cache(tmp_path)
         return [path.exists() for path in kept]
 
     assert compile_and_start() == [False] * 3  # nothing tells which modules it was made from
     assert compile_and_start() == [True] * 3
     os.utime(sources[1], (1, 1))  # the same code
     assert compile_and_start() == [True] * 3
-    sources[1].write_text("from .jit import kept  # and changed\n")
+    sources[1].write_text("from .jit import jit  # and changed\n")
     assert compile_and_start() == [False] * 3
     assert compile_and_start() == [True] * 3
     (tmp_path / "plain.py").write_text("")
@@ -75,13 +75,13 @@ def test_compiled_code_is_deleted_when_a_module_with_compiled_functions_has_chan
 def test_a_folder_that_cannot_be_written_to_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("")
     (tmp_path / "__pycache__").write_text("not a folder")
-    forget_stale(tmp_path)
+    invalidate_stale_cache(tmp_path)
     assert (tmp_path / "__pycache__").read_text() == "not a folder"
 
 
 def test_two_processes_that_keep_code_at_one_time_do_not_get_in_each_others_way(tmp_path: Path) -> None:
     """One writes what it has compiled after the other has written, and has noted its name before."""
-    one, other = (OwnNames(str(tmp_path), "belief.predict-1", "stamp") for _ in range(2))
+    one, other = (UniqueCacheFile(str(tmp_path), "belief.predict-1", "stamp") for _ in range(2))
     index, late = one._load_index(), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(one, "_save_data", lambda name, code: late.append((name, code)))

@@ -1,24 +1,24 @@
-"""Functions made of loops, which run interpreted at first and compiled where that pays.
+"""Decorators for functions made of loops: interpreted at first, compiled by numba where that pays.
 
-`kept` and `bare` mark such a function. It runs in Python at first; numba is not even imported. When the
-functions of its group have taken a little while, compiled code is loaded from disk. Where there is none,
-another process compiles it (`warmup`) while this one goes on interpreted, and goes over to compiled code when
-that is ready: nobody waits for a compiler. Both give the same results to the last bit, which the tests
-compare, so that nothing depends on when that is, nor on what is on disk. For that
+`jit` and `jit_noalloc` mark a function. It runs in Python at first, and numba is not even imported. When the
+functions of its group have run for a little while, compiled code is loaded from disk. Where there is none,
+another process compiles it (`background`), and this process switches to compiled code when it is ready. So no
+program waits for the compiler. Interpreted and compiled code give the same results to the last bit, and the
+tests compare them, so that no result depends on the moment of the switch or on what is on disk. Therefore
 
-- a fused product is `fma`, which is exact in Python too, and nowhere is the compiler free to choose how
-  numbers are rounded, by `fastmath` that reorders sums or fuses products with them;
+- a fused product is `fma`, which is exact in Python too, and the compiler has no choice of rounding anywhere
+  (`fastmath` would reorder sums and fuse products with them);
 - sums of arrays are loops, because numpy adds in another order than a loop does, and an order by size comes
-  from `sort_order`, because sorts differ in how they treat equals;
+  from `sort_order`, because sorts differ in how they treat equal values;
 - logarithms and exponentials come from `math`, which calls the same library as compiled code.
 
-What is compiled is kept on disk. `machine_code` says how, and `forget_stale` when it is thrown away: as a
-whole, whenever a program starts and any module with compiled functions has changed. Left to people are
-folders of numba's own (`NUMBA_CACHE_DIR`, or the user's where the package may not be written to); what is
-stale there is not used.
+Compiled code is stored on disk (`machine_code`). When a program starts and any module with compiled functions
+has changed, `invalidate_stale_cache` deletes all of it. Folders of numba's own are not covered
+(`NUMBA_CACHE_DIR`, or the user's folder where the package may not be written to): stale code there is not
+used, but only the user can delete it.
 
-The environment may say otherwise: `PSRL_POMDP_CODE=interpreted` never compiles; `PSRL_POMDP_CODE=compiled`
-runs nothing interpreted and compiles on the spot what is not on disk.
+The environment variable `PSRL_POMDP_CODE=interpreted` switches compiling off; `PSRL_POMDP_CODE=compiled`
+compiles every function at its first call.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
-__all__ = ["GROUPS", "LEARNING", "PLANNING", "AnyLoop", "Loop", "bare", "fma", "inlined", "kept"]
+__all__ = ["GROUPS", "LEARNING", "PLANNING", "AnyLoop", "Loop", "fma", "jit", "jit_inline", "jit_noalloc"]
 
 PACKAGE = Path(__file__).parent.parent
 # Seconds that a group's functions may run interpreted before code that is on disk is loaded, which takes
@@ -240,7 +240,7 @@ class Loop(Generic[*Arguments, Result]):
 AnyLoop = Loop[*tuple[Any, ...], Any]  # of whatever arguments and result
 
 
-def kept(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arguments, Result]]:
+def jit(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arguments, Result]]:
     """Marks a function of loops.
 
     Options are numba's, and three of ours: `inner` for one that other functions of loops call and that Python
@@ -255,12 +255,12 @@ def kept(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arg
     return decorate
 
 
-def bare(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arguments, Result]]:
+def jit_noalloc(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arguments, Result]]:
     """The same, for a function that makes no arrays: then references to its arguments are not counted."""
-    return kept(uncounted=True, **options)
+    return jit(uncounted=True, **options)
 
 
-def inlined(function: Callable[[*Arguments], Result]) -> Loop[*Arguments, Result]:
+def jit_inline(function: Callable[[*Arguments], Result]) -> Loop[*Arguments, Result]:
     """Marks a function that is written out wherever it is called."""
     return Loop(function, {"inline": "always"})
 
@@ -296,7 +296,7 @@ def running(compiled: bool) -> Iterator[None]:
 # -- what is on disk --------------------------------------------------------------------------------
 
 
-def forget_stale(package: Path) -> str:
+def invalidate_stale_cache(package: Path) -> str:
     """Delete the compiled code on disk unless it was made from the package's present compiled modules.
 
     Returns a hash over these.
@@ -325,7 +325,7 @@ def _fingerprint(package: Path) -> str:
     return digest.hexdigest()
 
 
-FINGERPRINT = forget_stale(PACKAGE)
+FINGERPRINT = invalidate_stale_cache(PACKAGE)
 
 
 def on_disk(what: str) -> Path:

@@ -54,16 +54,16 @@ def dispatcher(loop: AnyLoop) -> Any:
         options |= UNCOUNTED
     if options.pop("inner", False):
         options["no_cpython_wrapper"] = True
-    options |= {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "pipeline_class": OwnCompiler}
+    options |= {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "pipeline_class": PackageCompiler}
     made = njit(**options)(loop.py_func)
-    made._cache = OwnCache(loop.py_func)
+    made._cache = PackageCache(loop.py_func)
     return made
 
 
 # -- names and declarations -------------------------------------------------------------------------
 
 
-class OwnCompiler(Compiler):
+class PackageCompiler(Compiler):
     """Numba's, with names that tell what code they stand for, and callees declared."""
 
     def _compile_bytecode(self) -> Any:
@@ -74,12 +74,12 @@ class OwnCompiler(Compiler):
         loop = _loop(who.modname, who.func_qualname)
         library = self.state.library = self.state.targetctx.codegen().create_library(who.func_qualname)
         library.enable_object_caching()
-        library.__class__, library.needs, library.linked = OwnLibrary, [], "linked" in loop.targetoptions
+        library.__class__, library.needs, library.linked = PackageLibrary, [], "linked" in loop.targetoptions
         library.place = who.modname, who.func_qualname, tuple(self.state.args)
         return super()._compile_bytecode()
 
 
-class OwnLibrary(JITCodeLibrary):
+class PackageLibrary(JITCodeLibrary):
     """The code of one function for one kind of arguments, which callers declare instead of linking it in."""
 
     place: tuple[str, str, Any]  # module, name, argument types
@@ -87,7 +87,7 @@ class OwnLibrary(JITCodeLibrary):
     needs: list[tuple[str, str, Any]]  # the places of what is declared
 
     def add_linking_library(self, library: Any) -> None:
-        if isinstance(library, OwnLibrary):
+        if isinstance(library, PackageLibrary):
             self.needs += library.needs if library.linked else [library.place]
         super().add_linking_library(library)
 
@@ -111,7 +111,7 @@ class OwnLibrary(JITCodeLibrary):
 # -- what is kept on disk ---------------------------------------------------------------------------
 
 
-class OwnNames(IndexDataCacheFile):
+class UniqueCacheFile(IndexDataCacheFile):
     """The files of a function's kept code, none of which two processes can name alike."""
 
     def _data_name(self, _: int) -> str:
@@ -131,19 +131,19 @@ class WithNeeds(CompileResultCacheImpl):
         if any(_loaded(need) != symbol for need, symbol in needs.items()):
             return None  # made with other settings of numba: to be compiled anew
         made = super().rebuild(target, payload)
-        made.library.__class__ = OwnLibrary
+        made.library.__class__ = PackageLibrary
         made.library.place, made.library.linked, made.library.needs = place, linked, list(needs)
         return made
 
 
-class OwnCache(FunctionCache):
+class PackageCache(FunctionCache):
     """Of one function."""
 
     _impl_class = WithNeeds
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file.__class__ = OwnNames
+        self._cache_file.__class__ = UniqueCacheFile
 
     def _index_key(self, kind: Any, codegen: Any) -> Any:
         return FINGERPRINT, super()._index_key(kind, codegen)

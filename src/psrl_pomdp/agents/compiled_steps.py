@@ -1,8 +1,8 @@
-"""The steps of a run, compiled: what the agent does with a reading, and what the world answers.
+"""The steps of a run, compiled: what the agent does with an observation, and how the environment answers.
 
-Both drivers are made of these. One reading at a time, `PSRLAgent.act` takes in the reading, asks whether the
-episode is over, and chooses; a simulated run does the same in one loop, `play`, that only comes back where an
-episode ends, the ensemble of kernels has to be renewed, or a checkpoint is due.
+Both drivers are made of these functions. `PSRLAgent.act` processes one observation, asks whether the episode
+is over, and chooses an action. A simulated run does the same in one loop, `run_episode`, which returns when
+an episode ends, when the ensemble of kernels has to be resampled, or when a checkpoint is due.
 """
 
 from __future__ import annotations
@@ -11,13 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._numba.jit import bare, kept
+from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index
-from ..inference.filter_bank import Filters, drawn, update
-from ..inference.sampled_filter import Possible, RefreshRule, Used, follow, reach, refresh_due
+from ..inference.filter_bank import FilterBank, sample_categorical, update
+from ..inference.sampled_filter import (
+    PossibleStates,
+    RefreshRule,
+    SampledFilter,
+    reachable_states,
+    refresh_due,
+    update_sampled_filter,
+)
 from ..planning.upper.nodes import best_vector
 
-# Why `play` came back.
+# Why `run_episode` came back.
 STEPS_DONE, EPISODE_OVER, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3, 4
 # Why an episode ended.
 GOES_ON, BY_SCHEDULE, BY_COUNTS, BY_BOTH, RULED_OUT = 0, 1, 2, 3, 4
@@ -30,7 +37,7 @@ N_SUMS = 5
 _ROUNDING = 1e-12  # of a worth
 
 
-class Policy(NamedTuple):
+class CompiledPolicy(NamedTuple):
     """What an episode plays: a look-ahead on v(b) = min α·b, or a controller that follows its readings."""
 
     vectors: Array  # [N, S]
@@ -43,7 +50,7 @@ class Policy(NamedTuple):
     moved: Array  # [2, S]: scratch
 
 
-class Episode(NamedTuple):
+class EpisodeClock(NamedTuple):
     """When the present episode ends."""
 
     clock: Index  # [4]: t, the last t by SCHED, which pseudo-count, why the episode ended
@@ -51,7 +58,7 @@ class Episode(NamedTuple):
     pseudo_start: Index  # [A, S]: m̃_{t_k}
 
 
-class World(NamedTuple):
+class EnvironmentState(NamedTuple):
     """The true model, the state it is in, and what is added up."""
 
     transition: Array  # [A, S, S']
@@ -64,8 +71,8 @@ class World(NamedTuple):
     after: Array  # [S]: scratch
 
 
-@bare(linked=True)
-def choose(policy: Policy, used: Used) -> int:
+@jit_noalloc(linked=True)
+def best_action(policy: CompiledPolicy, used: SampledFilter) -> int:
     """a_t = π_k(h_t(·; θ_k)): the action of the controller's node, or the one of the least `worth`.
 
     The plan proves min_a [c(b, a) + E v(b′)] ≤ v(b) + upper for v(b) = min α·b. Summed over time, this shows
@@ -78,17 +85,17 @@ def choose(policy: Policy, used: Used) -> int:
     belief, worth = used.belief, policy.worth
     own: int = policy.actions[best_vector(policy.vectors, belief[:, 0])]
     best = own
-    weigh(policy, used, own)
+    lookahead_value(policy, used, own)
     for a in range(len(worth)):
         if a != own:
-            weigh(policy, used, a)
+            lookahead_value(policy, used, a)
             if worth[a] < worth[best] - (_ROUNDING if best == own else 0.0):
                 best = a
     return best
 
 
-@bare(inner=True, linked=True)
-def value(vectors: Array, belief: Array) -> float:
+@jit_noalloc(inner=True, linked=True)
+def value_at(vectors: Array, belief: Array) -> float:
     """min α_n·b."""
     n = best_vector(vectors, belief)
     total = 0.0
@@ -97,8 +104,8 @@ def value(vectors: Array, belief: Array) -> float:
     return total
 
 
-@bare(inner=True, linked=True)
-def weigh(policy: Policy, used: Used, action: int) -> None:
+@jit_noalloc(inner=True, linked=True)
+def lookahead_value(policy: CompiledPolicy, used: SampledFilter, action: int) -> None:
     """`worth[a]` = c(b, a) + Σ_o min_n α_n·(b M[a, o]) at the belief in use."""
     belief, moved, joint = used.belief, policy.moved[0], policy.moved[1]
     n_states = len(moved)
@@ -113,15 +120,15 @@ def weigh(policy: Policy, used: Used, action: int) -> None:
     for o in range(policy.likelihood.shape[1] - 1):
         for t in range(n_states):
             joint[t] = moved[t] * policy.likelihood[action, o, t]
-        total += value(policy.vectors, joint)
+        total += value_at(policy.vectors, joint)
     policy.worth[action] = total
 
 
-@bare(linked=True)
-def take_in(
-    policy: Policy,
-    used: Used,
-    episode: Episode,
+@jit_noalloc(linked=True)
+def process_observation(
+    policy: CompiledPolicy,
+    used: SampledFilter,
+    episode: EpisodeClock,
     expected: Array,
     likelihood: Array,
     action: int,
@@ -129,27 +136,27 @@ def take_in(
 ) -> None:
     """h_{t+1}(·; θ_k), m̃_{t+1}, and why the episode is over, if it is: in `episode.clock[3]`."""
     clock, pseudo = episode.clock, episode.pseudo
-    follow(used, likelihood[action, reading], action)
+    update_sampled_filter(used, likelihood[action, reading], action)
     if policy.node[0] >= 0 and reading < policy.successors.shape[1]:
         policy.node[0] = policy.successors[policy.node[0], reading]
     clock[0] += 1
     t = clock[0]
     if clock[2] == EXPECTED:
-        raise_counts(pseudo, expected, t)
+        update_pseudo_counts(pseudo, expected, t)
     else:
         pseudo[:] = t
     over = GOES_ON
     if t > clock[1]:
         over = BY_SCHEDULE
-    if clock[2] != NONE and doubled(pseudo, episode.pseudo_start):
+    if clock[2] != NONE and counts_doubled(pseudo, episode.pseudo_start):
         over = BY_BOTH if over == BY_SCHEDULE else BY_COUNTS
     if used.chance[0] == 0.0:
         over = RULED_OUT
     clock[3] = over
 
 
-@bare(linked=True)
-def raise_counts(pseudo: Index, expected: Array, t: int) -> None:
+@jit_noalloc(linked=True)
+def update_pseudo_counts(pseudo: Index, expected: Array, t: int) -> None:
     """m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉), with what rounding adds to a whole number taken off first."""
     for a in range(pseudo.shape[0]):
         for s in range(pseudo.shape[1]):
@@ -159,8 +166,8 @@ def raise_counts(pseudo: Index, expected: Array, t: int) -> None:
                 pseudo[a, s] = max(pseudo[a, s], min(ceiling, t))
 
 
-@bare(inner=True, linked=True)
-def doubled(pseudo: Index, pseudo_start: Index) -> bool:
+@jit_noalloc(inner=True, linked=True)
+def counts_doubled(pseudo: Index, pseudo_start: Index) -> bool:
     """Whether m̃_t(s, a) > 2 m̃_{t_k}(s, a) for some (s, a)."""
     found = False
     for a in range(pseudo.shape[0]):
@@ -169,8 +176,8 @@ def doubled(pseudo: Index, pseudo_start: Index) -> bool:
     return found
 
 
-@bare(error_model="numpy", linked=True)
-def answer(world: World, action: int, used: Used, uniforms: Array) -> None:
+@jit_noalloc(error_model="numpy", linked=True)
+def environment_step(world: EnvironmentState, action: int, used: SampledFilter, uniforms: Array) -> None:
     """What the world does after an action: the cost, the next state and reading, h(·; θ*), and the sums."""
     transition, belief, sums = world.transition[action], world.belief, world.sums
     state = world.present[0]
@@ -187,8 +194,8 @@ def answer(world: World, action: int, used: Used, uniforms: Array) -> None:
     sums[BELIEF_GAP] += gap_belief
     sums[KERNEL_GAP] += gap_kernel
     world.visits[action, state] += 1
-    state = drawn(transition[state], uniforms[0])
-    reading = drawn(world.sensor[action, state], uniforms[1])
+    state = sample_categorical(transition[state], uniforms[0])
+    reading = sample_categorical(world.sensor[action, state], uniforms[1])
     world.present[0], world.present[1] = state, reading
     filtered(transition, world.sensor[action], belief, reading, world.after)
     total = 0.0
@@ -198,7 +205,7 @@ def answer(world: World, action: int, used: Used, uniforms: Array) -> None:
         belief[s] = world.after[s] / total
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def filtered(transition: Array, sensor: Array, belief: Array, reading: int, after: Array) -> None:
     """b M[a, o]: P(o | b, a) τ(b, a, o)."""
     for t in range(len(after)):
@@ -208,26 +215,26 @@ def filtered(transition: Array, sensor: Array, belief: Array, reading: int, afte
         after[t] = mass * sensor[t, reading]
 
 
-@bare()
+@jit_noalloc()
 def expected_value(vectors: Array, transition: Array, sensor: Array, belief: Array, after: Array) -> float:
     """E[v(b′)] = Σ_o min_n α_n·(b M[a, o])."""
     total = 0.0
     for o in range(sensor.shape[1]):
         filtered(transition, sensor, belief, o, after)
-        total += value(vectors, after)
+        total += value_at(vectors, after)
     return total
 
 
-@bare()
-def play(
-    world: World,
+@jit_noalloc()
+def run_episode(
+    world: EnvironmentState,
     uniforms: Array,
-    filters: Filters,
-    possible: Possible,
+    filters: FilterBank,
+    possible: PossibleStates,
     rule: RefreshRule,
-    used: Used,
-    policy: Policy,
-    episode: Episode,
+    used: SampledFilter,
+    policy: CompiledPolicy,
+    episode: EpisodeClock,
     flags: Index,
     actions: Codes,
     readings: Codes,
@@ -243,21 +250,23 @@ def play(
     while done < len(uniforms):
         if not flags[1]:
             action, reading = flags[0], world.present[1]
-            if len(possible.now) > 0 and not reach(possible, filters.likelihood[action, reading], action):
+            if len(possible.now) > 0 and not reachable_states(
+                possible, filters.likelihood[action, reading], action
+            ):
                 return done, IMPOSSIBLE
             if not update(filters, action, reading):
                 return done, TOO_UNLIKELY
             flags[1] = 1
             flags[2] += 1
-            take_in(policy, used, episode, filters.expected, filters.likelihood, action, reading)
+            process_observation(policy, used, episode, filters.expected, filters.likelihood, action, reading)
             for s in range(len(possible.now)):
                 possible.now[s] = possible.then[s]
             if len(rule.least) > 0 and refresh_due(filters, rule):
                 return done, REFRESH
             if episode.clock[3] != GOES_ON:
                 return done, EPISODE_OVER
-        action = choose(policy, used)
-        answer(world, action, used, uniforms[done])
+        action = best_action(policy, used)
+        environment_step(world, action, used, uniforms[done])
         actions[begin + done] = action
         readings[begin + done] = world.present[1]
         flags[0] = action
@@ -266,8 +275,8 @@ def play(
     return done, STEPS_DONE
 
 
-@kept()
-def controlled(
+@jit()
+def control_variate_sums(
     transition: Array,
     sensor: Array,
     cost: Array,
@@ -283,13 +292,13 @@ def controlled(
     `belief[S]` is b_1, and moves along; `readings[i]` came after `actions[i]`.
     """
     after = np.empty_like(belief)
-    first, total, k = value(vectors, belief), 0.0, 0
+    first, total, k = value_at(vectors, belief), 0.0, 0
     for i in range(len(actions)):
         action = actions[i]
         paid = 0.0
         for s in range(len(belief)):
             paid += cost[action, s] * belief[s]
-        total += paid - value(vectors, belief)
+        total += paid - value_at(vectors, belief)
         total += expected_value(vectors, transition[action], sensor[action], belief, after)
         filtered(transition[action], sensor[action], belief, readings[i], after)
         mass = 0.0
@@ -298,5 +307,5 @@ def controlled(
         for s in range(len(belief)):
             belief[s] = after[s] / mass
         while k < len(ends) and ends[k] == i + 1:
-            out[k] = total + first - value(vectors, belief)
+            out[k] = total + first - value_at(vectors, belief)
             k += 1

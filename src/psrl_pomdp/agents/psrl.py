@@ -40,8 +40,8 @@ from ..inference.encoding import (
     sample_model,
     update_many,
 )
-from ..inference.filter_bank import Filters, likelihoods
-from ..inference.sampled_filter import Possible, RefreshRule, Used
+from ..inference.filter_bank import FilterBank, likelihoods
+from ..inference.sampled_filter import PossibleStates, RefreshRule, SampledFilter
 from ..models.model import POMDP, Setting
 from ..models.structure import reachable_states
 from ..planning import Plan, plan
@@ -68,7 +68,16 @@ __all__ = ["REASONS", "Effort", "EpisodeRecord", "Info", "PSRLAgent", "Tolerance
 Codes = npt.NDArray[np.uint16]
 
 # What steps replace and never change in place, beside the arrays of `_changed`.
-_REPLACED = ("action", "posterior", "plans", "last_plan", "_taken_in", "_present", "_policy", "_used")
+_REPLACED = (
+    "action",
+    "posterior",
+    "plans",
+    "last_plan",
+    "_observation_processed",
+    "_present",
+    "_policy",
+    "_sampled_filter",
+)
 
 _FROM_THE_START, _FROM_A_FILE = 0, 2  # keys of random streams; 1 is that of simulated worlds
 _COUNTS = {"time": steps.TIME, "expected": steps.EXPECTED, "none": steps.NONE}
@@ -131,15 +140,19 @@ class PSRLAgent(AtomicCalls):
         self.plans: dict[int, Solution] = {}  # of a finite set, by kernel
         self.last_plan: Solution | None = None
         self.action: int | None = None  # a_t
-        self._taken_in = 0  # whether the reading after it was taken in already: between calls of `play`
+        self._observation_processed = (
+            0  # whether the reading after it was taken in already: between calls of `play`
+        )
         shape = (prior.setting.n_actions, prior.setting.n_states)
         self._likelihood = likelihoods(prior.setting)
         n_actions, n_states = shape
-        self._used = _used(np.zeros((n_actions, n_states, n_states)), np.zeros(n_states))
-        self._policy = _policy(prior.setting, self._likelihood)
+        self._sampled_filter = _sampled_filter_of(
+            np.zeros((n_actions, n_states, n_states)), np.zeros(n_states)
+        )
+        self._policy = _blank_policy(prior.setting, self._likelihood)
         self._warned = False  # of a coarse plan
-        self._present = _Present()
-        self._episode = steps.Episode(
+        self._present = _CurrentEpisode()
+        self._episode = steps.EpisodeClock(
             np.array([0, 0, _COUNTS[self.schedule.pseudo_count], steps.GOES_ON]),
             np.zeros(shape, np.int64),
             np.zeros(shape, np.int64),
@@ -169,7 +182,7 @@ class PSRLAgent(AtomicCalls):
     @property
     def steps_taken(self) -> int:
         """How many actions were taken so far."""
-        return self.time - self._taken_in
+        return self.time - self._observation_processed
 
     @property
     def expected_counts(self) -> Array:
@@ -179,9 +192,9 @@ class PSRLAgent(AtomicCalls):
         return counts
 
     @property
-    def sampled_filter(self) -> Used:
+    def sampled_filter(self) -> SampledFilter:
         """The kernel θ_k for which it plays, and the belief h_t(·; θ_k)."""
-        return self._used
+        return self._sampled_filter
 
     @property
     def pseudo_counts(self) -> Index:
@@ -221,9 +234,9 @@ class PSRLAgent(AtomicCalls):
         """f_{t+1}, h_{t+1}, m̃_{t+1}; a new episode where the present one is over."""
         reading = reading_number(self.setting, observation)
         self.posterior.update(action, observation)
-        steps.take_in(
+        steps.process_observation(
             self._policy,
-            self._used,
+            self._sampled_filter,
             self._episode,
             self.posterior.expected_counts,
             self._likelihood,
@@ -231,7 +244,7 @@ class PSRLAgent(AtomicCalls):
             reading,
         )
         if reading == self.setting.n_observations and self._policy.node[0] >= 0:
-            self._policy.node[0] = self._present.plan_node(self._used.belief[:, 0])
+            self._policy.node[0] = self._present.plan_node(self._sampled_filter.belief[:, 0])
         self.end_episode_if_over()
 
     def end_episode_if_over(self) -> None:
@@ -247,10 +260,12 @@ class PSRLAgent(AtomicCalls):
     def _begin_episode(self, previous_length: int) -> None:
         """t_k ← t, θ_k ~ f_{t_k}, π_k = π*(·; θ_k)."""
         clock, t = self._episode.clock, self.time
-        self._present = _Present(number=len(self.episodes) + 1, start=t, previous_length=previous_length)
+        self._present = _CurrentEpisode(
+            number=len(self.episodes) + 1, start=t, previous_length=previous_length
+        )
         clock[1], clock[3] = self.schedule.last(t, previous_length), steps.GOES_ON
         if clock[2] == steps.EXPECTED:
-            steps.raise_counts(self._episode.pseudo, self.posterior.expected_counts, t)
+            steps.update_pseudo_counts(self._episode.pseudo, self.posterior.expected_counts, t)
         else:
             self._episode.pseudo[:] = t
         self._episode.pseudo_start[:] = self._episode.pseudo
@@ -266,8 +281,8 @@ class PSRLAgent(AtomicCalls):
     def choose_action(self) -> int:
         """a_t = π_k(h_t(·; θ_k))."""
         if self._present.compiled:
-            return int(steps.choose(self._policy, self._used))
-        chosen = self._present.plan.action(self._used.belief[:, 0].copy())
+            return int(steps.best_action(self._policy, self._sampled_filter))
+        chosen = self._present.plan.action(self._sampled_filter.belief[:, 0].copy())
         if not isinstance(chosen, int | np.integer) or not 0 <= chosen < self.setting.n_actions:
             raise InvalidModelError(
                 f"the plan chose action {chosen!r}: a number from 0 to {self.setting.n_actions - 1} is wanted"
@@ -282,7 +297,9 @@ class PSRLAgent(AtomicCalls):
         the posterior has a bank of compiled filters."""
         return self.action is not None and self._present.compiled and isinstance(self.posterior, Compilable)
 
-    def play(self, world: steps.World, uniforms: Array, actions: Codes, readings: Codes, begin: int) -> int:
+    def play(
+        self, world: steps.EnvironmentState, uniforms: Array, actions: Codes, readings: Codes, begin: int
+    ) -> int:
         """What `act` does in a simulated world, in one compiled loop.
 
         It goes up to the end of the episode, or one step for each of `uniforms[n, 2]`, writes what happened
@@ -291,17 +308,19 @@ class PSRLAgent(AtomicCalls):
         """
         return self._atomically(self._play, world, uniforms, actions, readings, begin)
 
-    def _play(self, world: steps.World, uniforms: Array, actions: Codes, readings: Codes, begin: int) -> int:
+    def _play(
+        self, world: steps.EnvironmentState, uniforms: Array, actions: Codes, readings: Codes, begin: int
+    ) -> int:
         assert self.action is not None
-        bank: tuple[Filters, Possible, RefreshRule] = self.posterior.filter_bank()
-        flags = np.array([self.action, self._taken_in, 0])
-        done, why = steps.play(
-            world, uniforms, *bank, self._used, self._policy, self._episode,
+        bank: tuple[FilterBank, PossibleStates, RefreshRule] = self.posterior.filter_bank()
+        flags = np.array([self.action, self._observation_processed, 0])
+        done, why = steps.run_episode(
+            world, uniforms, *bank, self._sampled_filter, self._policy, self._episode,
             flags, actions, readings, begin,
         )  # fmt: skip
-        first = begin - 1 + self._taken_in
+        first = begin - 1 + self._observation_processed
         taken = slice(first, first + int(flags[2]))
-        self.action, self._taken_in = int(flags[0]), int(flags[1])
+        self.action, self._observation_processed = int(flags[0]), int(flags[1])
         self.posterior.commit(actions[taken], readings[taken], refresh=why == steps.REFRESH)
         if why in (steps.IMPOSSIBLE, steps.TOO_UNLIKELY):
             self.posterior.update(self.action, int(world.present[1]))  # raises, and says why
@@ -343,7 +362,7 @@ class PSRLAgent(AtomicCalls):
     @property
     def _changed(self) -> tuple[npt.NDArray[Any], ...]:
         """Arrays that steps change in place."""
-        return (*self._episode, self._used.belief, self._used.chance, self._policy.node)
+        return (*self._episode, self._sampled_filter.belief, self._sampled_filter.chance, self._policy.node)
 
     # -- planning -------------------------------------------------------------------------------
 
@@ -351,7 +370,7 @@ class PSRLAgent(AtomicCalls):
         """Plan for θ_k, and take up its belief and its policy."""
         present = self._present
         present.kernel, present.index = kernel, index
-        self._used = _used(kernel, belief)
+        self._sampled_filter = _sampled_filter_of(kernel, belief)
         rule = one_over if isinstance(self.prior, FiniteSupport) else one_over_root
         present.tolerance = self.effort.at(present.start, rule)
         present.plan, present.work = self.plan_for(kernel, index, present.tolerance)
@@ -474,7 +493,7 @@ class PSRLAgent(AtomicCalls):
     def _info(self) -> Info:
         if self.action is None or not self._present.number:
             raise OutOfOrderError("info: no action was chosen so far")
-        now, belief = self._present, self._used.belief[:, 0].copy()
+        now, belief = self._present, self._sampled_filter.belief[:, 0].copy()
         return Info(
             time=int(self._episode.clock[0]),
             episode=now.number,
@@ -502,7 +521,7 @@ class PSRLAgent(AtomicCalls):
         policy = self._policy
         if not self._present.compiled or policy.node[0] >= 0:
             return np.full(self.setting.n_actions, np.nan)
-        chosen = int(steps.choose(policy, self._used))
+        chosen = int(steps.best_action(policy, self._sampled_filter))
         more = np.maximum(policy.worth - policy.worth[chosen], 0.0)  # a tie may be broken within rounding
         return np.asarray(self.setting.units.difference(more))
 
@@ -590,7 +609,7 @@ def scaled_bounds(found: Solution, setting: Setting) -> tuple[float, float]:
 
 
 @dataclass
-class _Present:
+class _CurrentEpisode:
     """The episode that is going on."""
 
     number: int = 0
@@ -618,20 +637,20 @@ class _Present:
         """Whether the plan is ours; others' are asked for every action."""
         return isinstance(self.plan, Plan)
 
-    def policy(self, belief: Array, setting: Setting, likelihood: Array) -> steps.Policy:
+    def policy(self, belief: Array, setting: Setting, likelihood: Array) -> steps.CompiledPolicy:
         """The plan's policy, or a blank where the plan is not ours."""
         if not self.compiled:
-            return _policy(setting, likelihood)
+            return _blank_policy(setting, likelihood)
         return policy_of(self.plan, belief, setting, likelihood)
 
 
-def policy_of(found: Plan, belief: Array, setting: Setting, likelihood: Array) -> steps.Policy:
+def policy_of(found: Plan, belief: Array, setting: Setting, likelihood: Array) -> steps.CompiledPolicy:
     """A plan's policy over all states of the model: those that it left out have no belief anyway."""
     controller = found.controller
     vectors = np.zeros((len(controller), setting.n_states))
     vectors[:, list(found.states)] = controller.vectors
     node = int(found.follow(belief).node) if controller.gains is not None else -1
-    return _policy(setting, likelihood)._replace(
+    return _blank_policy(setting, likelihood)._replace(
         vectors=vectors,
         actions=controller.actions,
         successors=controller.successors,
@@ -639,9 +658,9 @@ def policy_of(found: Plan, belief: Array, setting: Setting, likelihood: Array) -
     )
 
 
-def _policy(setting: Setting, likelihood: Array) -> steps.Policy:
+def _blank_policy(setting: Setting, likelihood: Array) -> steps.CompiledPolicy:
     """A blank policy for a setting."""
-    return steps.Policy(
+    return steps.CompiledPolicy(
         vectors=np.zeros((1, setting.n_states)),
         actions=np.zeros(1, np.int64),
         successors=np.zeros((1, setting.n_observations), np.int64),
@@ -653,7 +672,7 @@ def _policy(setting: Setting, likelihood: Array) -> steps.Policy:
     )
 
 
-def _used(kernel: Array, belief: Array) -> Used:
+def _sampled_filter_of(kernel: Array, belief: Array) -> SampledFilter:
     """Arrays of their own for a kernel in use and its belief."""
     column = np.array(belief, dtype=np.float64)[:, None]
-    return Used(kernel[..., None].copy(), column, np.zeros_like(column), np.zeros(1))
+    return SampledFilter(kernel[..., None].copy(), column, np.zeros_like(column), np.zeros(1))

@@ -118,7 +118,7 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     words["own_planner"] = agent.planner is not plan
     words["own_schedule"] = type(agent.schedule) is Schedule
     words["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
-    words["action"], words["taken_in"] = agent.action, agent._taken_in
+    words["action"], words["taken_in"] = agent.action, agent._observation_processed
     words["present"] = {name: getattr(agent._present, name) for name in PresentWords.__struct_fields__}
     words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
     arrays |= prior_arrays | posterior_out(agent.posterior)
@@ -126,8 +126,8 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     arrays |= {"pseudo_start": agent._episode.pseudo_start, "node": agent._policy.node}
     arrays |= {
         "kernel": agent._present.kernel,
-        "used_kernel": agent._used.transition,
-        "used": agent._used.belief,
+        "used_kernel": agent._sampled_filter.transition,
+        "used": agent._sampled_filter.belief,
     }
     words["plans"] = _plans_out(agent, arrays)
     words["n_plans"] = sum(name.startswith("plan.") for name in arrays)
@@ -185,13 +185,13 @@ def _begun(
 
 def _take_episodes(agent: PSRLAgent, contents: Contents, words: AgentWords) -> None:
     """The episodes that have ended, and the present one without its plan."""
-    agent.action, agent._taken_in = words.action, words.taken_in
+    agent.action, agent._observation_processed = words.action, words.taken_in
     agent.episodes = checks.episodes_in(agent, contents, words)
     for own, given in checks.episode_arrays(agent, contents, words).items():
         getattr(agent._episode, own)[...] = given
     if words.present.number:
         kernel, belief = checks.kernel_and_belief(agent, contents, words)
-        agent._used.transition[..., 0], agent._used.belief[:, 0] = kernel, belief
+        agent._sampled_filter.transition[..., 0], agent._sampled_filter.belief[:, 0] = kernel, belief
         agent._present = replace(agent._present, kernel=kernel, **msgspec.structs.asdict(words.present))
 
 
@@ -209,7 +209,7 @@ def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: R
     agent.last_plan = None if listed.last is None else plans[listed.last]
     if listed.present is not None:
         agent._present.plan = plans[listed.present]
-        belief = agent._used.belief[:, 0]
+        belief = agent._sampled_filter.belief[:, 0]
         agent._policy = agent._present.policy(belief, agent.setting, agent._likelihood)
         agent._policy.node[:] = checks.node_in(contents, plans[listed.present])
     elif agent._present.number:

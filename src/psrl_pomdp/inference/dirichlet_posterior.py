@@ -16,10 +16,10 @@ from .ensemble_posterior import EnsemblePosterior
 from .ensemble_state import check_sizes, size_in
 from .filter_bank import likelihoods
 from .kernel_groups import RowGroup
-from .refresh import Tuning
-from .rows import Rows
+from .refresh import AdaptationState
+from .rows import FreeRows
 from .saved_states import time_in
-from .workspace import Space
+from .workspace import Workspace
 
 
 class DirichletPosterior(EnsemblePosterior):
@@ -53,7 +53,7 @@ class DirichletPosterior(EnsemblePosterior):
         return own
 
     @property
-    def tuning(self) -> Tuning:
+    def tuning(self) -> AdaptationState:
         """How refreshes have gone so far."""
         return self._group.tuning
 
@@ -64,7 +64,7 @@ class DirichletPosterior(EnsemblePosterior):
         return group
 
     @property
-    def _rows(self) -> Rows:
+    def _rows(self) -> FreeRows:
         return self._group.rows
 
     @property
@@ -72,5 +72,5 @@ class DirichletPosterior(EnsemblePosterior):
         return self._group.log_rows
 
     @property
-    def _space(self) -> Space:
+    def _space(self) -> Workspace:
         return self._group.space

@@ -81,10 +81,12 @@ class EnsemblePosterior:
         self.size = int(self._ends[-1])
         shares = np.asarray(weights, dtype=np.float64)
         first = np.concatenate([share * group.weights for share, group in zip(shares, groups, strict=True)])
-        self._filters = filtering.filters(setting, _joined(self._groups).transpose(3, 0, 1, 2), first)
+        self._filters = filtering.make_filter_bank(
+            setting, _joined(self._groups).transpose(3, 0, 1, 2), first
+        )
         self._past = History(setting.n_actions, setting.n_observations + 1)
         n_actions, n_states = setting.n_actions, setting.n_states
-        self._used = ensemble.Used(
+        self._used = ensemble.SampledFilter(
             np.zeros((n_actions, n_states, n_states, 1)),
             np.zeros((n_states, 1)),
             np.zeros((n_states, 1)),
@@ -92,7 +94,7 @@ class EnsemblePosterior:
         )
         support = np.any([group.support for group in groups], axis=0)
         nowhere = np.zeros(n_states, dtype=bool)
-        self._possible = ensemble.Possible(support, nowhere, nowhere.copy())
+        self._possible = ensemble.PossibleStates(support, nowhere, nowhere.copy())
         movable = np.array([group.movable for group in groups])
         sizes = np.array([group.size for group in groups])
         self._movable = np.flatnonzero(movable)
@@ -145,7 +147,7 @@ class EnsemblePosterior:
         reading = first_number(self.setting, first_observation)
         likelihood = filtering.first_likelihood(self.setting, reading)
         initial = np.concatenate([group.initial for group in self._groups], axis=1)
-        if not filtering.begin(self._filters, initial, likelihood):
+        if not filtering.start_filters(self._filters, initial, likelihood):
             raise impossible(self.setting, reading, None, "the initial distribution")
         begin = self.setting.initial * likelihood
         self._past.start = begin / begin.sum() if begin.any() else begin
@@ -168,7 +170,7 @@ class EnsemblePosterior:
         past.write(actions, readings)
         end = past.length + len(actions)
         while past.length < end:
-            past.length, why = ensemble.advance(
+            past.length, why = ensemble.filter_steps(
                 self._filters, self._used, self._possible, past.codes, past.length, end, self._rule
             )
             self.time = past.length + 1
@@ -186,7 +188,7 @@ class EnsemblePosterior:
             self.setting, reading, a, f"all {self.size} kernels of the ensemble, though the prior allows it"
         )
 
-    def filter_bank(self) -> tuple[filtering.Filters, ensemble.Possible, ensemble.RefreshRule]:
+    def filter_bank(self) -> tuple[filtering.FilterBank, ensemble.PossibleStates, ensemble.RefreshRule]:
         """For compiled loops: the filters, the possible states, and when to refresh."""
         return self._filters, self._possible, self._rule
 
@@ -233,9 +235,11 @@ class EnsemblePosterior:
             belief[:, part], visits = beliefs_and_visits(groups[g].kernels, self._past, groups[g].space)
             counts[..., part] = visits.transpose(2, 0, 1, 3)
         # Filters of their own, so that a snapshot taken before needs no copy of the old ones.
-        fresh = filtering.filters(self.setting, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size))
-        filtering.put_beliefs(fresh, belief)
-        filtering.put_counts(fresh, counts)
+        fresh = filtering.make_filter_bank(
+            self.setting, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size)
+        )
+        filtering.set_beliefs(fresh, belief)
+        filtering.set_counts(fresh, counts)
         fresh.expected[...] = self._filters.expected
         fresh.log_weight[...] = logs - logs.max()
         fresh.product[...] = logs > -np.inf
@@ -346,7 +350,7 @@ class EnsemblePosterior:
             "used_kernel": self._used.transition.copy(),
             "used_belief": self._used.belief.copy(),
             **self._groups_state(),
-            **filtering.saved(self._filters),
+            **filtering.filter_state(self._filters),
         }
 
     def _groups_state(self) -> State:

@@ -13,7 +13,7 @@ from . import filter_bank as filtering
 from .encoding import same_prior
 from .history import History
 from .kernel_groups import MOST_KERNELS, KernelGroup
-from .sampled_filter import Possible, Used
+from .sampled_filter import PossibleStates, SampledFilter
 from .saved_states import (
     array_in,
     codes_in,
@@ -42,16 +42,16 @@ def restore_state(
     state: State,
     setting: Setting,
     fingerprint: str,
-    filters: filtering.Filters,
+    filters: filtering.FilterBank,
     past: History,
-    possible: Possible,
-    used: Used,
+    possible: PossibleStates,
+    used: SampledFilter,
     groups: Sequence[KernelGroup],
 ) -> int:
     """Take up a state into an ensemble that is fresh but for its groups, and return t."""
     same_prior(state, fingerprint)
     time = time_in(state)
-    filtering.resume(filters, filters_in(state, filtering.saved(filters), time))
+    filtering.load_filter_state(filters, filters_in(state, filtering.filter_state(filters), time))
     _restore_history(state, setting, filters, past, possible, groups, time)
     _restore_used(state, used, possible)
     return time
@@ -60,9 +60,9 @@ def restore_state(
 def _restore_history(
     state: State,
     setting: Setting,
-    filters: filtering.Filters,
+    filters: filtering.FilterBank,
     past: History,
-    possible: Possible,
+    possible: PossibleStates,
     groups: Sequence[KernelGroup],
     time: int,
 ) -> None:
@@ -79,7 +79,7 @@ def _restore_history(
     possible.now[:] = now
 
 
-def _restore_used(state: State, used: Used, possible: Possible) -> None:
+def _restore_used(state: State, used: SampledFilter, possible: PossibleStates) -> None:
     """The kernel that was sampled last and its belief; not numbers where the belief was not kept up."""
     kernel = array_in(state, "used_kernel", used.transition.shape, finite=False)
     if not np.isnan(kernel).all():

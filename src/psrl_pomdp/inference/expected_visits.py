@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._numba.jit import bare, kept
+from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, States
 from .hidden_paths import SEGMENT, add_up, copy, filter_all, rescale, segment_again, smooth_back, tabulate
 
@@ -24,8 +24,8 @@ _MERGED = 1e-12
 _SMALL = 1e-60
 
 
-@bare(error_model="numpy")
-def back(
+@jit_noalloc(error_model="numpy")
+def backward_pass(
     states: States,
     joint: Array,
     codes: Codes,
@@ -56,7 +56,7 @@ def back(
         visit(states, alpha[i], onward, n_kernels, counts[action_of[code]])
 
 
-@bare(error_model="numpy", inner=True, linked=True)
+@jit_noalloc(error_model="numpy", inner=True, linked=True)
 def visit(states: States, alpha: Array, onward: Array, n_kernels: int, counted: Array) -> None:
     """P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z added to `counted[S·X·N]`; B rescaled when small."""
     n_states = len(states)
@@ -76,7 +76,7 @@ def visit(states: States, alpha: Array, onward: Array, n_kernels: int, counted: 
                 onward[k] *= shrink
 
 
-@kept(inner=True)
+@jit(inner=True)
 def identity(n_states: int, n_kernels: int) -> Array:
     """B at the end: [S·X·N]."""
     onward = np.zeros(n_states * n_states * n_kernels)
@@ -86,7 +86,7 @@ def identity(n_states: int, n_kernels: int) -> Array:
     return onward
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def merge(onward: Array, n_states: int, beta: Array) -> None:
     """b(s) = Σ_x B(s, x), the chance of all that follows, `beta[S·N]`."""
     n_kernels = len(beta) // n_states
@@ -97,8 +97,8 @@ def merge(onward: Array, n_states: int, beta: Array) -> None:
                 beta[s * n_kernels + n] += onward[(s * n_states + x) * n_kernels + n]
 
 
-@bare(error_model="numpy", inner=True)
-def merged(alpha: Array, onward: Array, belief: Array, beta: Array, n_states: int) -> bool:
+@jit_noalloc(error_model="numpy", inner=True)
+def has_merged(alpha: Array, onward: Array, belief: Array, beta: Array, n_states: int) -> bool:
     """Whether (s_i, present state) is as good as independent for every kernel; `beta` is `merge`'s."""
     n_kernels = len(beta) // n_states
     worst = 0.0
@@ -114,7 +114,7 @@ def merged(alpha: Array, onward: Array, belief: Array, beta: Array, n_states: in
     return worst <= _MERGED
 
 
-@kept()
+@jit()
 def visits(
     states: States,
     transition: Array,
@@ -147,15 +147,15 @@ def visits(
         if forgotten:
             smooth_back(states, joint, codes, begin, end, alpha, beta, shares, column, scratch, share)
             continue
-        back(states, joint, codes, action_of, begin, end, alpha, onward, column, counts)
+        backward_pass(states, joint, codes, action_of, begin, end, alpha, onward, column, counts)
         merge(onward, n_states, beta)
-        forgotten = merged(alpha[0], onward, belief, beta, n_states)
+        forgotten = has_merged(alpha[0], onward, belief, beta, n_states)
     older = np.zeros(transition.shape)
     add_up(joint, action_of, shares, older)
     spread(older, belief, n_states, counts)
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def spread(older: Array, belief: Array, n_states: int, counts: Array) -> None:
     """Add the visits of forgotten steps, Σ_s′ ξ(a, s, s′), independently of the present state."""
     n_kernels = len(belief) // n_states

@@ -1,7 +1,7 @@
 """The filter: what is known of the state given a kernel, for many kernels at once.
 
-For one kernel θ, the belief h_t(s; θ) = P(s_t = s | o_1..o_t, a_1..a_{t−1}, θ) moves in two steps, `predict`
-and `condition` (the paper's update h_{t+1} = τ(h_t, a_t, o_{t+1}; θ)):
+For one kernel θ, the belief h_t(s; θ) = P(s_t = s | o_1..o_t, a_1..a_{t−1}, θ) moves by prediction and Bayes'
+rule (the paper's update h_{t+1} = τ(h_t, a_t, o_{t+1}; θ); `unnormalized_beliefs`, then `normalize_beliefs`):
 
     p(s′)        = Σ_s θ(s′ | s, a_t) h_t(s)
     h_{t+1}(s′)  = η(o_{t+1} | s′) p(s′) / P,      P = Σ_s′ η(o_{t+1} | s′) p(s′),
@@ -31,16 +31,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._numba.jit import bare, inlined
+from .._numba.jit import jit_inline, jit_noalloc
 from .._utils.arrays import Array, Index, States
 from ..models.model import Setting
 
-LANES = 16  # L: how many kernels are side by side in a block; a power of two, which `expect` halves
+LANES = 16  # L: how many kernels are side by side in a block; a power of two, for `update_expected_counts`
 _FEW = 8  # states: sums over states and next states are all written out
 _SMALL = 1e-200  # products below this are folded into the logarithms
 
 
-class Filters(NamedTuple):
+class FilterBank(NamedTuple):
     """N kernels, what each believes of the state, and how much each is believed; updated in place.
 
     In a block `[.., S·L]` state s of the block's kernel l is number s L + l. The last of the B blocks is
@@ -55,13 +55,13 @@ class Filters(NamedTuple):
     product: Array  # [N]: of the chances of the readings since the last logarithm
     scale: Array  # [N]: exp(log_weight)
     expected: Array  # [A, S]: ñ_t
-    moves: Array  # [A, B, S·S'·L]: `transition` in blocks
-    held: Array  # [B, S·L]: `belief` in blocks
+    transition_blocks: Array  # [A, B, S·S'·L]: `transition` in blocks
+    belief_blocks: Array  # [B, S·L]: `belief` in blocks
     counts: Array  # [2, B, A·S, X·L]: φ_t(a, s; x) by the present state x, and room for φ_{t+1}
-    turn: Index  # [1]: which of the two is φ_t
+    buffer_index: Index  # [1]: which of the two is φ_t
     predicted: Array  # [B, S·L]: scratch, as are all below
     steps: Array  # [B, S·S'·L]: θ(s′ | s, a) η(o | s′) / P
-    shares: Array  # [A·S, L]: zeros
+    lane_sums: Array  # [A·S, L]: zeros
     chance: Array  # [B·L]: P of the newest reading, then 1 / P
     weight: Array  # [B·L]: f_t
 
@@ -74,13 +74,13 @@ def likelihoods(setting: Setting) -> Array:
     return table
 
 
-def filters(setting: Setting, kernels: Array, weights: Array) -> Filters:
+def make_filter_bank(setting: Setting, kernels: Array, weights: Array) -> FilterBank:
     """Filters for `kernels[N, A, S, S]`, before the start."""
     n_kernels, n_actions, n_states = kernels.shape[:3]
     n_blocks, length = -(-n_kernels // LANES), n_states * LANES
     with np.errstate(divide="ignore"):
         log_weight = np.log(weights)
-    own = Filters(
+    own = FilterBank(
         states=(0,) * n_states,
         transition=np.zeros((n_actions, n_states, n_states, n_kernels)),
         likelihood=likelihoods(setting),
@@ -89,21 +89,21 @@ def filters(setting: Setting, kernels: Array, weights: Array) -> Filters:
         product=(weights > 0.0).astype(np.float64),
         scale=weights.copy(),
         expected=np.zeros((n_actions, n_states)),
-        moves=_room(n_actions, n_blocks, n_states * length),
-        held=_room(n_blocks, length),
-        counts=_room(2, n_blocks, n_actions * n_states, length),
-        turn=np.zeros(1, dtype=np.int64),
-        predicted=_room(n_blocks, length),
-        steps=_room(n_blocks, n_states * length),
-        shares=_room(n_actions * n_states, LANES),
-        chance=_room(n_blocks * LANES),
-        weight=_room(n_blocks * LANES),
+        transition_blocks=aligned_zeros(n_actions, n_blocks, n_states * length),
+        belief_blocks=aligned_zeros(n_blocks, length),
+        counts=aligned_zeros(2, n_blocks, n_actions * n_states, length),
+        buffer_index=np.zeros(1, dtype=np.int64),
+        predicted=aligned_zeros(n_blocks, length),
+        steps=aligned_zeros(n_blocks, n_states * length),
+        lane_sums=aligned_zeros(n_actions * n_states, LANES),
+        chance=aligned_zeros(n_blocks * LANES),
+        weight=aligned_zeros(n_blocks * LANES),
     )
-    put_kernels(own, kernels.transpose(1, 2, 3, 0))
+    set_kernels(own, kernels.transpose(1, 2, 3, 0))
     return own
 
 
-def _room(*shape: int) -> Array:
+def aligned_zeros(*shape: int) -> Array:
     """Zeros that begin with a cache line: a load that straddles two of them takes twice as long."""
     size = int(np.prod(shape))
     room = np.zeros(size + 8)
@@ -120,42 +120,44 @@ def _in_blocks(values: Array) -> Array:
     return np.moveaxis(wide.reshape(*outer, n_blocks, LANES), -2, 0)
 
 
-def put_kernels(filters: Filters, transition: Array) -> None:
+def set_kernels(filters: FilterBank, transition: Array) -> None:
     """Other kernels `[A, S, S′, N]` in the places of these."""
     filters.transition[...] = transition
-    filters.moves[...] = _in_blocks(transition).swapaxes(0, 1).reshape(filters.moves.shape)
+    filters.transition_blocks[...] = (
+        _in_blocks(transition).swapaxes(0, 1).reshape(filters.transition_blocks.shape)
+    )
 
 
-def put_beliefs(filters: Filters, belief: Array) -> None:
+def set_beliefs(filters: FilterBank, belief: Array) -> None:
     """h_t `[S, N]`."""
     filters.belief[...] = belief
-    filters.held[...] = _in_blocks(belief).reshape(filters.held.shape)
+    filters.belief_blocks[...] = _in_blocks(belief).reshape(filters.belief_blocks.shape)
 
 
-def put_counts(filters: Filters, counts: Array) -> None:
+def set_counts(filters: FilterBank, counts: Array) -> None:
     """φ_t `[X, A, S, N]`, by the present state first."""
-    present = filters.counts[filters.turn[0]]
+    present = filters.counts[filters.buffer_index[0]]
     present[...] = _in_blocks(counts.transpose(1, 2, 0, 3)).reshape(present.shape)
 
 
-def counts(filters: Filters) -> Array:
+def counts(filters: FilterBank) -> Array:
     """φ_t(a, s; x), `[X, A, S, N]`."""
     n_actions, n_states, _, n_kernels = filters.transition.shape
-    blocks = filters.counts[filters.turn[0]].reshape(-1, n_actions, n_states, n_states, LANES)
+    blocks = filters.counts[filters.buffer_index[0]].reshape(-1, n_actions, n_states, n_states, LANES)
     wide = blocks.transpose(3, 1, 2, 0, 4).reshape(n_states, n_actions, n_states, -1)
     return np.asarray(wide[..., :n_kernels].copy())
 
 
-def saved(filters: Filters) -> dict[str, Array]:
+def filter_state(filters: FilterBank) -> dict[str, Array]:
     """What changes with time."""
     names = ("belief", "log_weight", "product", "scale", "expected")
     return {"counts": counts(filters), **{name: getattr(filters, name).copy() for name in names}}
 
 
-def resume(filters: Filters, given: dict[str, Array]) -> None:
-    """Go on from what was `saved`."""
-    put_counts(filters, given["counts"])
-    put_beliefs(filters, given["belief"])
+def load_filter_state(filters: FilterBank, given: dict[str, Array]) -> None:
+    """Go on from what was `filter_state`."""
+    set_counts(filters, given["counts"])
+    set_beliefs(filters, given["belief"])
     for name in ("log_weight", "product", "scale", "expected"):
         getattr(filters, name)[...] = given[name]
 
@@ -167,8 +169,8 @@ def first_likelihood(setting: Setting, reading: int | None) -> Array:
     return np.ascontiguousarray(setting.first_observation[:, reading])
 
 
-@inlined
-def into(states: States, step: Array, before: Array, t: int, n: int) -> float:
+@jit_inline
+def propagate_lane(states: States, step: Array, before: Array, t: int, n: int) -> float:
     """Σ_s before(s) step(s, t) in lane n of a block."""
     mass: float = before[n] * step[t * LANES + n]
     for s in range(1, len(states)):
@@ -176,28 +178,35 @@ def into(states: States, step: Array, before: Array, t: int, n: int) -> float:
     return mass
 
 
-@bare(error_model="numpy", inner=True, linked=True)
-def predict(
-    states: States, moves: Array, held: Array, likelihood: Array, predicted: Array, chance: Array
+@jit_noalloc(error_model="numpy", inner=True, linked=True)
+def unnormalized_beliefs(
+    states: States,
+    transition_blocks: Array,
+    belief_blocks: Array,
+    likelihood: Array,
+    predicted: Array,
+    chance: Array,
 ) -> None:
     """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
-    for b in range(len(held)):
-        move, now, then = moves[b], held[b], predicted[b]
+    for b in range(len(belief_blocks)):
+        move, now, then = transition_blocks[b], belief_blocks[b], predicted[b]
         for n in range(LANES):
             total = 0.0
             for t in range(len(states)):
-                joint = into(states, move, now, t, n) * likelihood[t]
+                joint = propagate_lane(states, move, now, t, n) * likelihood[t]
                 then[t * LANES + n] = joint
                 total += joint
             chance[b * LANES + n] = total
 
 
-@bare(error_model="numpy", inner=True, linked=True)
-def condition(states: States, moves: Array, likelihood: Array, inverse: Array, steps: Array) -> None:
+@jit_noalloc(error_model="numpy", inner=True, linked=True)
+def conditional_steps(
+    states: States, transition_blocks: Array, likelihood: Array, inverse: Array, steps: Array
+) -> None:
     """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
     n_states = len(states)
     for b in range(len(steps)):
-        move, step = moves[b], steps[b]
+        move, step = transition_blocks[b], steps[b]
         for n in range(LANES):
             for t in range(n_states):
                 factor = likelihood[t] * inverse[b * LANES + n]
@@ -206,18 +215,20 @@ def condition(states: States, moves: Array, likelihood: Array, inverse: Array, s
                     step[k] = move[k] * factor
 
 
-@bare(error_model="numpy", inner=True, linked=True)
-def count(states: States, steps: Array, old: Array, new: Array, weight: Array, shares: Array) -> None:
+@jit_noalloc(error_model="numpy", inner=True, linked=True)
+def propagate_visits(
+    states: States, steps: Array, old: Array, new: Array, weight: Array, lane_sums: Array
+) -> None:
     """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
 
     Which sums are written out in one loop over lanes decides the speed. With many states they are too long
     for the compiler, and next states take turns.
     """
-    n_states, lanes = len(states), shares.shape[1]
+    n_states, lanes = len(states), lane_sums.shape[1]
     for b in range(len(old)):
         step = steps[b]
-        for pair in range(len(shares)):
-            before, after, share = old[b, pair], new[b, pair], shares[pair]
+        for pair in range(len(lane_sums)):
+            before, after, share = old[b, pair], new[b, pair], lane_sums[pair]
             for n in range(LANES):
                 total = before[n]
                 for x in range(1, n_states):
@@ -225,44 +236,44 @@ def count(states: States, steps: Array, old: Array, new: Array, weight: Array, s
                 share[n] += weight[b * LANES + n] * total
                 if n_states <= _FEW:
                     for t in range(n_states):
-                        after[t * LANES + n] = into(states, step, before, t, n)
+                        after[t * LANES + n] = propagate_lane(states, step, before, t, n)
             if n_states > _FEW:
                 for t in range(n_states):
                     for n in range(lanes):
-                        after[t * LANES + n] = into(states, step, before, t, n)
+                        after[t * LANES + n] = propagate_lane(states, step, before, t, n)
 
 
-@bare(error_model="numpy", inner=True, linked=True)
-def invert(chance: Array) -> None:
+@jit_noalloc(error_model="numpy", inner=True, linked=True)
+def reciprocal(chance: Array) -> None:
     """P becomes 1 / P, and 0 where the reading is impossible under the kernel."""
     for n in range(len(chance)):
         chance[n] = 1.0 / chance[n] if chance[n] > 0.0 else 0.0
 
 
-@bare(inner=True, linked=True)
-def normalise(predicted: Array, inverse: Array, held: Array, belief: Array) -> None:
+@jit_noalloc(inner=True, linked=True)
+def normalize_beliefs(predicted: Array, inverse: Array, belief_blocks: Array, belief: Array) -> None:
     """h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
     n_states, n_kernels = belief.shape
-    for b in range(len(held)):
+    for b in range(len(belief_blocks)):
         lanes = min(LANES, n_kernels - b * LANES)
         for s in range(n_states):
             for n in range(lanes):
                 h = predicted[b, s * LANES + n] * inverse[b * LANES + n]
-                held[b, s * LANES + n] = h
+                belief_blocks[b, s * LANES + n] = h
                 belief[s, b * LANES + n] = h
 
 
-@bare(inner=True, linked=True)
-def visit(counts: Array, held: Array, first: int) -> None:
+@jit_noalloc(inner=True, linked=True)
+def add_visit(counts: Array, belief_blocks: Array, first: int) -> None:
     """The present step in φ: φ_t(a_t, s; s) + h_t(s), where the pair (a_t, 0) has number `first`."""
-    for b in range(len(held)):
-        for s in range(held.shape[1] // LANES):
+    for b in range(len(belief_blocks)):
+        for s in range(belief_blocks.shape[1] // LANES):
             for n in range(s * LANES, (s + 1) * LANES):
-                counts[b, first + s, n] += held[b, n]
+                counts[b, first + s, n] += belief_blocks[b, n]
 
 
-@bare(inner=True, linked=True)
-def expect(shares: Array, expected: Array) -> None:
+@jit_noalloc(inner=True, linked=True)
+def update_expected_counts(lane_sums: Array, expected: Array) -> None:
     """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again.
 
     Halves are added to halves: an order that is quick, and the same wherever the arrays lie in memory, which
@@ -271,7 +282,7 @@ def expect(shares: Array, expected: Array) -> None:
     n_actions, n_states = expected.shape
     for a in range(n_actions):
         for s in range(n_states):
-            share, half = shares[a * n_states + s], LANES // 2
+            share, half = lane_sums[a * n_states + s], LANES // 2
             while half > 0:
                 for n in range(half):
                     share[n] += share[half + n]
@@ -281,14 +292,14 @@ def expect(shares: Array, expected: Array) -> None:
                 share[n] = 0.0
 
 
-@bare(linked=True, inner=True)
+@jit_noalloc(linked=True, inner=True)
 def logarithm(number: float) -> float:
     """Of a number that is not negative: minus infinity for 0."""
     return math.log(number) if number > 0.0 else -np.inf
 
 
-@bare(inner=True)
-def fold(log_weight: Array, product: Array, scale: Array) -> None:
+@jit_noalloc(inner=True)
+def renormalize_log_weights(log_weight: Array, product: Array, scale: Array) -> None:
     """Move the running products into the log weights, of which the largest becomes 0."""
     largest = -np.inf
     for n in range(len(product)):
@@ -303,8 +314,8 @@ def fold(log_weight: Array, product: Array, scale: Array) -> None:
         scale[n] = math.exp(log_weight[n])
 
 
-@bare(inner=True, linked=True)
-def possible(product: Array, chance: Array) -> bool:
+@jit_noalloc(inner=True, linked=True)
+def any_possible(product: Array, chance: Array) -> bool:
     """Whether some kernel that still has weight gives the reading a chance."""
     found = False
     for n in range(len(product)):
@@ -312,26 +323,26 @@ def possible(product: Array, chance: Array) -> bool:
     return found
 
 
-@bare(inner=True, linked=True)
-def reweigh(log_weight: Array, product: Array, scale: Array, chance: Array) -> None:
+@jit_noalloc(inner=True, linked=True)
+def update_weights(log_weight: Array, product: Array, scale: Array, chance: Array) -> None:
     """f_{t+1}(θ) ∝ P f_t(θ); a kernel that gave the reading no chance never comes back."""
     small, ruled_out = False, False
     for n in range(len(product)):
         small |= product[n] * chance[n] < _SMALL and product[n] > 0.0 and chance[n] > 0.0
         ruled_out |= product[n] > 0.0 and chance[n] == 0.0
     if small:
-        fold(log_weight, product, scale)
+        renormalize_log_weights(log_weight, product, scale)
     for n in range(len(product)):
         product[n] *= chance[n]
     if ruled_out:  # what is left may be next to nothing beside it
-        fold(log_weight, product, scale)
+        renormalize_log_weights(log_weight, product, scale)
 
 
-@bare(error_model="numpy", inner=True, linked=True)
+@jit_noalloc(error_model="numpy", inner=True, linked=True)
 def linear_weights(product: Array, scale: Array, weight: Array) -> float:
     """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f².
 
-    Four sums side by side, for the reason that `expect` has.
+    Four sums side by side, for the reason that `update_expected_counts` has.
     """
     n_kernels = len(product)
     a = b = c = d = 0.0
@@ -353,8 +364,8 @@ def linear_weights(product: Array, scale: Array, weight: Array) -> float:
     return 1.0 / ((a + b) + (c + d))
 
 
-@bare()
-def begin(filters: Filters, initial: Array, likelihood: Array) -> bool:
+@jit_noalloc()
+def start_filters(filters: FilterBank, initial: Array, likelihood: Array) -> bool:
     """h_1 and f_1 from h and the first reading; False, and nothing changed, where it is impossible.
 
     `initial[S, N]` is h(s; θ_n), `likelihood[S]` is η(o_1 | s).
@@ -366,38 +377,40 @@ def begin(filters: Filters, initial: Array, likelihood: Array) -> bool:
             joint = initial[s, n] * likelihood[s]
             predicted[n // LANES, s * LANES + n % LANES] = joint
             chance[n] += joint
-    if not possible(filters.product, chance):
+    if not any_possible(filters.product, chance):
         return False
-    reweigh(filters.log_weight, filters.product, filters.scale, chance)
-    invert(chance)
-    normalise(predicted, chance, filters.held, filters.belief)
+    update_weights(filters.log_weight, filters.product, filters.scale, chance)
+    reciprocal(chance)
+    normalize_beliefs(predicted, chance, filters.belief_blocks, filters.belief)
     return True
 
 
-@bare()
-def update(filters: Filters, action: int, reading: int) -> bool:
+@jit_noalloc()
+def update(filters: FilterBank, action: int, reading: int) -> bool:
     """f, h, φ and ñ at t + 1 from a_t and o_{t+1}; False, and nothing changed, where it is impossible."""
     states = filters.states
-    moves, likelihood = filters.moves[action], filters.likelihood[action, reading]
-    chance, turn = filters.chance, filters.turn[0]
-    predict(states, moves, filters.held, likelihood, filters.predicted, chance)
-    if not possible(filters.product, chance):
+    transition_blocks, likelihood = filters.transition_blocks[action], filters.likelihood[action, reading]
+    chance, buffer_index = filters.chance, filters.buffer_index[0]
+    unnormalized_beliefs(
+        states, transition_blocks, filters.belief_blocks, likelihood, filters.predicted, chance
+    )
+    if not any_possible(filters.product, chance):
         return False
-    old, new = filters.counts[turn], filters.counts[1 - turn]
+    old, new = filters.counts[buffer_index], filters.counts[1 - buffer_index]
     linear_weights(filters.product, filters.scale, filters.weight)
-    reweigh(filters.log_weight, filters.product, filters.scale, chance)
-    visit(old, filters.held, action * len(states))
-    invert(chance)
-    condition(states, moves, likelihood, chance, filters.steps)
-    count(states, filters.steps, old, new, filters.weight, filters.shares)
-    expect(filters.shares, filters.expected)
-    normalise(filters.predicted, chance, filters.held, filters.belief)
-    filters.turn[0] = 1 - turn
+    update_weights(filters.log_weight, filters.product, filters.scale, chance)
+    add_visit(old, filters.belief_blocks, action * len(states))
+    reciprocal(chance)
+    conditional_steps(states, transition_blocks, likelihood, chance, filters.steps)
+    propagate_visits(states, filters.steps, old, new, filters.weight, filters.lane_sums)
+    update_expected_counts(filters.lane_sums, filters.expected)
+    normalize_beliefs(filters.predicted, chance, filters.belief_blocks, filters.belief)
+    filters.buffer_index[0] = 1 - buffer_index
     return True
 
 
-@bare()
-def update_many(filters: Filters, actions: Index, readings: Index) -> int:
+@jit_noalloc()
+def update_many(filters: FilterBank, actions: Index, readings: Index) -> int:
     """`update` for each step in turn; how many were taken, fewer than all before an impossible reading."""
     for i in range(len(actions)):
         if not update(filters, actions[i], readings[i]):
@@ -405,7 +418,7 @@ def update_many(filters: Filters, actions: Index, readings: Index) -> int:
     return len(actions)
 
 
-def weights(filters: Filters) -> Array:
+def weights(filters: FilterBank) -> Array:
     """[N]: f_t(θ_n), normalised."""
     with np.errstate(divide="ignore"):
         logs = filters.log_weight + np.log(filters.product)
@@ -413,8 +426,8 @@ def weights(filters: Filters) -> Array:
     return np.asarray(linear / linear.sum())
 
 
-@bare(linked=True)
-def drawn(probabilities: Array, uniform: float) -> int:
+@jit_noalloc(linked=True)
+def sample_categorical(probabilities: Array, uniform: float) -> int:
     """The outcome that a number between 0 and 1 picks."""
     passed = 0.0
     last = 0

@@ -26,7 +26,7 @@ from . import filter_bank as filtering
 from . import snapshots
 from .encoding import State, action_number, first_number, impossible, reading_number, same_prior, step_numbers
 from .finite_prior import FinitePrior
-from .sampled_filter import NO_REFRESH, NOTHING_POSSIBLE, Possible, RefreshRule
+from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
 from .saved_states import filters_in, time_in
 
 
@@ -46,7 +46,7 @@ class FinitePosterior:
         compiled.LEARNING.want(f"finite-{prior.setting.n_states}")
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
-        self._filters = filtering.filters(prior.setting, prior.kernels, prior.weights)
+        self._filters = filtering.make_filter_bank(prior.setting, prior.kernels, prior.weights)
 
     @property
     def setting(self) -> Setting:
@@ -78,7 +78,7 @@ class FinitePosterior:
             raise OutOfOrderError("start: this posterior has started already")
         reading = first_number(self.setting, first_observation)
         likelihood = filtering.first_likelihood(self.setting, reading)
-        if not filtering.begin(self._filters, np.ascontiguousarray(self.prior.initial.T), likelihood):
+        if not filtering.start_filters(self._filters, np.ascontiguousarray(self.prior.initial.T), likelihood):
             raise impossible(self.setting, reading, None, "every kernel")
         self.time = 1
 
@@ -99,9 +99,9 @@ class FinitePosterior:
         if done < len(a):
             raise impossible(self.setting, int(o[done]), int(a[done]), "every kernel that has weight")
 
-    def filter_bank(self) -> tuple[filtering.Filters, Possible, RefreshRule]:
+    def filter_bank(self) -> tuple[filtering.FilterBank, PossibleStates, RefreshRule]:
         """For compiled loops: the filters; no structural zeros; no refreshes."""
-        return self._filters, NOTHING_POSSIBLE, NO_REFRESH
+        return self._filters, NO_POSSIBLE_STATES, NO_REFRESH
 
     def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
         """Record steps that a compiled loop has taken with the `filter_bank`."""
@@ -176,7 +176,7 @@ class FinitePosterior:
 
     def state(self) -> State:
         """All that `FinitePrior.restore` needs, as numbers, arrays and a text."""
-        return {"prior": self.prior.fingerprint, "time": self.time, **filtering.saved(self._filters)}
+        return {"prior": self.prior.fingerprint, "time": self.time, **filtering.filter_state(self._filters)}
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
         """Go on from a saved state, to the last bit as the posterior that saved it.
@@ -185,7 +185,9 @@ class FinitePosterior:
         """
         same_prior(state, self.prior.fingerprint)
         time = time_in(state)
-        filtering.resume(self._filters, filters_in(state, filtering.saved(self._filters), time))
+        filtering.load_filter_state(
+            self._filters, filters_in(state, filtering.filter_state(self._filters), time)
+        )
         self.time = time
         return self
 

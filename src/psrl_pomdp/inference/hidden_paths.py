@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._numba.jit import bare, inlined, kept
+from .._numba.jit import jit, jit_inline, jit_noalloc
 from .._utils.arrays import Array, Codes, States
 from .filter_bank import logarithm
 
@@ -35,7 +35,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _u32 = np.uint32  # unsigned indices: no test for negative ones
 
 
-@bare()
+@jit_noalloc()
 def tabulate(transition: Array, likelihood: Array, joint: Array) -> None:
     """`joint[code, S·S·N]` = θ(s′ | s, a) η(o | s′) from `transition[A, S·S·N]`."""
     n_actions, n_readings, n_states = likelihood.shape
@@ -47,7 +47,7 @@ def tabulate(transition: Array, likelihood: Array, joint: Array) -> None:
                     joint[a * n_readings + o, k] = transition[a, k] * likelihood[a, o, pair % n_states]
 
 
-@bare(error_model="numpy")
+@jit_noalloc(error_model="numpy")
 def forward(
     states: States, joint: Array, codes: Codes, begin: int, end: int, alpha: Array, log_scale: Array
 ) -> None:
@@ -65,7 +65,7 @@ def forward(
             rescale(after, log_scale)
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def any_small(states: States, vector: Array, n_kernels: int) -> bool:
     """Whether some kernel's part of `vector[S·N]` sums to so little that it is time to rescale."""
     small = 0
@@ -77,7 +77,7 @@ def any_small(states: States, vector: Array, n_kernels: int) -> bool:
     return small > 0
 
 
-@bare(error_model="numpy", inner=True)
+@jit_noalloc(error_model="numpy", inner=True)
 def rescale(vector: Array, log_scale: Array) -> None:
     """`vector[S·N]` divided by its sums, whose logarithms are added to `log_scale[N]`; zeros stay zeros."""
     n_kernels = len(log_scale)
@@ -91,14 +91,14 @@ def rescale(vector: Array, log_scale: Array) -> None:
             vector[k] *= inverse
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def copy(source: Array, target: Array) -> None:
     """`target` = `source`, in a loop: it compiles in a tenth of the time of an assignment."""
     for k in range(len(source)):
         target[k] = source[k]
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def filter_all(
     states: States,
     joint: Array,
@@ -128,7 +128,7 @@ def filter_all(
     return last
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def segment_again(
     states: States, joint: Array, codes: Codes, k: int, alpha: Array, checkpoints: Array, scratch: Array
 ) -> None:
@@ -137,7 +137,7 @@ def segment_again(
     forward(states, joint, codes, k * SEGMENT, (k + 1) * SEGMENT, alpha, scratch)
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def log_likelihood(alpha_end: Array, log_scale: Array) -> None:
     """log P(o_1..o_{n+1} | a_1..a_n, θ) in `log_scale[N]`, from α at the end and what was divided before."""
     for n in range(len(log_scale)):
@@ -147,7 +147,7 @@ def log_likelihood(alpha_end: Array, log_scale: Array) -> None:
         log_scale[n] += logarithm(total)
 
 
-@kept()
+@jit()
 def log_likelihoods(
     states: States,
     transition: Array,
@@ -166,7 +166,7 @@ def log_likelihoods(
     log_likelihood(alpha[n - last * SEGMENT], log_scale)
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def uniform(counter: np.uint64) -> float:
     """A number in [0, 1 − 2⁻⁵²] for a counter: the output function of splitmix64."""
     z = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -174,7 +174,7 @@ def uniform(counter: np.uint64) -> float:
     return np.float64(np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(12))) * 2.220446049250313e-16
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def draw_end(alpha_end: Array, state: npt.NDArray[np.uint32], counter: np.uint64) -> np.uint64:
     """s_{n+1} ~ α_{n+1} for each kernel."""
     n_kernels = len(state)
@@ -192,7 +192,7 @@ def draw_end(alpha_end: Array, state: npt.NDArray[np.uint32], counter: np.uint64
     return counter
 
 
-@inlined
+@jit_inline
 def _draw_step(
     n_states: int,
     n_kernels: int,
@@ -219,7 +219,7 @@ def _draw_step(
     return counter
 
 
-@bare(error_model="numpy")
+@jit_noalloc(error_model="numpy")
 def draw_back(
     states: States,
     transition: Array,
@@ -246,7 +246,7 @@ def draw_back(
     return counter
 
 
-@kept()
+@jit()
 def sample_paths(
     states: States,
     transition: Array,
@@ -276,7 +276,7 @@ def sample_paths(
         )
 
 
-@bare(error_model="numpy")
+@jit_noalloc(error_model="numpy")
 def smooth_back(
     states: States,
     joint: Array,
@@ -323,7 +323,7 @@ def smooth_back(
             rescale(beta, inverse)
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def add_up(joint: Array, action_of: Codes, shares: Array, expected: Array) -> None:
     """ξ(a, s, s′), added to `expected[A, S·S·N]`, from the shares by code, which become zero again."""
     for code in range(len(joint)):
@@ -332,7 +332,7 @@ def add_up(joint: Array, action_of: Codes, shares: Array, expected: Array) -> No
             shares[code, k] = 0.0
 
 
-@kept()
+@jit()
 def expected_transitions(
     states: States,
     codes: Codes,

@@ -20,8 +20,8 @@ import numpy as np
 from .._utils.arrays import Array
 from .hidden_paths import expected_transitions, tabulate
 from .history import History
-from .rows import Rows, expand, gather
-from .workspace import Space, flat
+from .rows import FreeRows, aggregate_counts, to_kernels
+from .workspace import Workspace, flat
 
 
 def normalised(z: Array) -> Array:
@@ -30,9 +30,11 @@ def normalised(z: Array) -> Array:
     return np.asarray(z - np.log(np.exp(z).sum(axis=1, keepdims=True)))
 
 
-def evidence(rows: Rows, log_rows: Array, past: History, space: Space) -> tuple[Array, Array]:
+def log_likelihood_and_expected_transitions(
+    rows: FreeRows, log_rows: Array, past: History, space: Workspace
+) -> tuple[Array, Array]:
     """log P(readings | θ) `[N]`, and ξ by free row `[R, S′, N]`."""
-    kernels = expand(rows, log_rows)
+    kernels = to_kernels(rows, log_rows)
     expected, logs = np.zeros_like(kernels), np.zeros(kernels.shape[-1])
     tabulate(flat(kernels), space.likelihood, space.joint)
     expected_transitions(
@@ -48,15 +50,15 @@ def evidence(rows: Rows, log_rows: Array, past: History, space: Space) -> tuple[
         logs,
         flat(expected),
     )
-    return logs, gather(rows, expected)
+    return logs, aggregate_counts(rows, expected)
 
 
-def log_density(rows: Rows, z: Array, past: History, space: Space) -> tuple[Array, Array]:
+def log_density(rows: FreeRows, z: Array, past: History, space: Workspace) -> tuple[Array, Array]:
     """The log density `[N]` at z `[R, S′, N]`, and its gradient, zero where a transition is impossible."""
     alpha = rows.concentration[..., None]
     possible = alpha > 0
     log_rows = normalised(z)
-    logs, xi = evidence(rows, log_rows, past, space)
+    logs, xi = log_likelihood_and_expected_transitions(rows, log_rows, past, space)
     size = np.exp(z)
     prior = np.where(possible, alpha * np.where(possible, z, 0.0) - size, 0.0)
     slope = alpha - size + xi - np.exp(log_rows) * xi.sum(axis=1, keepdims=True)
@@ -64,12 +66,12 @@ def log_density(rows: Rows, z: Array, past: History, space: Space) -> tuple[Arra
 
 
 def move(
-    rows: Rows,
+    rows: FreeRows,
     z: Array,
     step: Array,
     leaps: int,
     past: History,
-    space: Space,
+    space: Workspace,
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:
     """One trajectory of `leaps` leapfrog steps and its accept test.

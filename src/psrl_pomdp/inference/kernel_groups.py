@@ -19,10 +19,10 @@ from ..errors import InvalidModelError
 from .dirichlet_prior import DirichletPrior, log_dirichlet
 from .history import History
 from .mode import mode_of_rows
-from .refresh import Tuning, refresh
-from .rows import Rows, expand, free_rows
+from .refresh import AdaptationState, refresh
+from .rows import FreeRows, free_rows, to_kernels
 from .saved_states import array_in, whole_in
-from .workspace import Space
+from .workspace import Workspace
 
 if TYPE_CHECKING:
     from .finite_prior import FinitePrior
@@ -42,7 +42,7 @@ class KernelGroup(Protocol):
     initial: Array  # [S, N]: the initial distribution under each kernel
     kernels: Array  # [A, S, S', N]
     support: Support  # [A, S, S']: transitions that are possible at all
-    space: Space  # scratch of the compiled passes over the history
+    space: Workspace  # scratch of the compiled passes over the history
     movable: bool  # otherwise kernels only change their weights
     tuning: Any  # what refreshes have learned so far
 
@@ -62,12 +62,14 @@ class KernelGroup(Protocol):
 class RowGroup:
     """Kernels with Dirichlet rows, moved by Gibbs sweeps over hidden paths or by HMC (`refresh.py`)."""
 
-    def __init__(self, rows: Rows, log_rows: Array, tuning: Tuning, initial: Array, space: Space) -> None:
+    def __init__(
+        self, rows: FreeRows, log_rows: Array, tuning: AdaptationState, initial: Array, space: Workspace
+    ) -> None:
         self.rows, self.log_rows, self.tuning, self.space = rows, log_rows, tuning, space
         self.size = log_rows.shape[-1]
         self.weights = np.full(self.size, 1.0 / self.size)
         self.initial = initial
-        self.kernels = expand(rows, log_rows)
+        self.kernels = to_kernels(rows, log_rows)
         self.support = rows.support
         self.movable = len(rows.concentration) > 0
 
@@ -80,9 +82,9 @@ class RowGroup:
         size = size or (64 if rows.parameters >= 60 else 32)
         shape = (*rows.concentration.shape, size)
         log_rows = log_dirichlet(rng, np.broadcast_to(rows.concentration[..., None], shape), axis=1)
-        tuning = Tuning(counts=np.zeros_like(rows.concentration))
+        tuning = AdaptationState(counts=np.zeros_like(rows.concentration))
         initial = np.repeat(prior.setting.initial[:, None], size, axis=1)
-        return cls(rows, log_rows, tuning, initial, Space(likelihood, size))
+        return cls(rows, log_rows, tuning, initial, Workspace(likelihood, size))
 
     def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> RowGroup:
         tuning = replace(self.tuning)
@@ -111,7 +113,7 @@ class RowGroup:
         return cls(own.rows, log_rows, _tuning_in(state, own.tuning, time), own.initial, own.space)
 
 
-def _log_rows_in(state: State, rows: Rows, shape: tuple[int, ...]) -> Array:
+def _log_rows_in(state: State, rows: FreeRows, shape: tuple[int, ...]) -> Array:
     """Logarithms of rows that sum to one, -inf exactly where the prior allows no transition."""
     found = array_in(state, "log_rows", shape, high=1e-6, finite=False)
     possible = rows.concentration > 0.0
@@ -122,7 +124,7 @@ def _log_rows_in(state: State, rows: Rows, shape: tuple[int, ...]) -> Array:
     return found
 
 
-def _tuning_in(state: State, fresh: Tuning, time: int) -> Tuning:
+def _tuning_in(state: State, fresh: AdaptationState, time: int) -> AdaptationState:
     """How refreshes have gone so far."""
     steps = max(time - 1, 0)
     own = replace(fresh, counts=array_in(state, "tuning_counts", fresh.counts.shape, 0.0, float(steps)))
@@ -145,7 +147,7 @@ class FixedGroup:
         self.weights, self.initial = prior.weights, np.ascontiguousarray(prior.initial.T)
         self.kernels = np.ascontiguousarray(prior.kernels.transpose(1, 2, 3, 0))
         self.support = prior.support
-        self.space = Space(likelihood, 1)  # no pass over the history is made
+        self.space = Workspace(likelihood, 1)  # no pass over the history is made
 
     def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> FixedGroup:
         return self

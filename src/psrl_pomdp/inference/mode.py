@@ -17,9 +17,9 @@ import numpy as np
 
 from .._utils.arrays import Array
 from .history import History
-from .hmc import evidence
-from .rows import Rows, expand
-from .workspace import Space
+from .hmc import log_likelihood_and_expected_transitions
+from .rows import FreeRows, to_kernels
+from .workspace import Workspace
 
 if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior
@@ -49,7 +49,7 @@ def posterior_mode(
 
 
 def mode_of_rows(
-    rows: Rows,
+    rows: FreeRows,
     past: History,
     likelihood: Array,
     start: Array,
@@ -58,19 +58,19 @@ def mode_of_rows(
     close: float = _CLOSE,
 ) -> Array:
     """Return a mode [A, S, S'], sought from the kernel `start`, by at most `passes` passes."""
-    space = Space(likelihood, 1)
+    space = Workspace(likelihood, 1)
     space.fit(past.length)
     theta = _free(rows, start)
     for _ in range(passes):
-        _, transitions = evidence(rows, _log(theta), past, space)
+        _, transitions = log_likelihood_and_expected_transitions(rows, _log(theta), past, space)
         before, theta = theta, rows.concentration + transitions[..., 0]
         theta /= theta.sum(axis=1, keepdims=True)
         if np.abs(theta - before).max(initial=0.0) < close:
             break
-    return np.asarray(expand(rows, _log(theta))[..., 0])
+    return np.asarray(to_kernels(rows, _log(theta))[..., 0])
 
 
-def _free(rows: Rows, kernel: Array) -> Array:
+def _free(rows: FreeRows, kernel: Array) -> Array:
     """[R, S′]: the free rows of a kernel `[A, S, S′]`."""
     theta = np.empty_like(rows.concentration)
     theta[rows.where[rows.where >= 0]] = kernel[rows.where >= 0]  # pairs that share a row have the same

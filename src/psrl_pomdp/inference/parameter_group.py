@@ -16,7 +16,7 @@ from .moves import Target, Tuning, default_move
 from .parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample, support_of
 from .refresh import systematic
 from .saved_states import array_in
-from .workspace import Space, flat
+from .workspace import Workspace, flat
 
 State = Mapping[str, object]
 
@@ -30,7 +30,7 @@ class ParameterGroup:
     tuning: Any
 
     def __init__(
-        self, prior: ParametricPrior, parameters: Array, tuning: Tuning, spaces: dict[int, Space]
+        self, prior: ParametricPrior, parameters: Array, tuning: Tuning, spaces: dict[int, Workspace]
     ) -> None:
         self.prior, self.parameters, self.tuning, self._spaces = prior, parameters, tuning, spaces
         self.size = len(parameters)
@@ -132,7 +132,7 @@ class HistoryTarget(Target):
     """The posterior density of parameters given the whole history."""
 
     def __init__(
-        self, prior: ParametricPrior, past: History, spaces: dict[int, Space], spread: Array
+        self, prior: ParametricPrior, past: History, spaces: dict[int, Workspace], spread: Array
     ) -> None:
         self.prior, self.spread = prior, spread
         self._past, self._spaces = past, spaces
@@ -162,7 +162,7 @@ class HistoryTarget(Target):
     def kernels(self, parameters: Array) -> Array:
         return checked_kernels(self.prior, parameters)
 
-    def _prepared(self, parameters: Array) -> tuple[Array, Space, Array]:
+    def _prepared(self, parameters: Array) -> tuple[Array, Workspace, Array]:
         """The kernels [A, S, S', M], scratch for a pass over the history, and zeros [M]."""
         kernels = np.ascontiguousarray(self.kernels(parameters).transpose(1, 2, 3, 0))
         space = space_for(self.prior, len(parameters), self._spaces)
@@ -170,10 +170,10 @@ class HistoryTarget(Target):
         return kernels, space, np.zeros(len(parameters))
 
 
-def space_for(prior: ParametricPrior, size: int, spaces: dict[int, Space]) -> Space:
+def space_for(prior: ParametricPrior, size: int, spaces: dict[int, Workspace]) -> Workspace:
     """Return scratch for `size` kernels, made once."""
     if size not in spaces:
-        spaces[size] = Space(likelihoods(prior.setting), size)
+        spaces[size] = Workspace(likelihoods(prior.setting), size)
     return spaces[size]
 
 

@@ -27,8 +27,8 @@ from .dirichlet_prior import log_dirichlet
 from .expected_visits import visits
 from .hidden_paths import sample_paths
 from .history import History
-from .rows import Rows, expand, gather
-from .workspace import Space, flat
+from .rows import FreeRows, aggregate_counts, to_kernels
+from .workspace import Workspace, flat
 
 _LEAPS = 6
 _LONGEST_GIBBS = 8.0
@@ -37,7 +37,7 @@ _WIDEST = 3.0  # the scale of a coordinate of HMC: flatter ones end in the wall 
 
 
 @dataclass
-class Tuning:
+class AdaptationState:
     """What a refresh learns for the next: it steers how well moves mix, not what they leave invariant."""
 
     refreshes: int = 0
@@ -57,12 +57,12 @@ def systematic(weights: Array, uniform: float) -> npt.NDArray[np.int64]:
 
 
 def refresh(
-    rows: Rows,
+    rows: FreeRows,
     log_rows: Array,
     weights: Array,
     past: History,
-    space: Space,
-    tuning: Tuning,
+    space: Workspace,
+    tuning: AdaptationState,
     rng: np.random.Generator,
 ) -> Array:
     """New `log_rows[R, S′, N]` from weighted ones, all of the same weight."""
@@ -86,10 +86,10 @@ def refresh(
 
 
 def gibbs(
-    rows: Rows, log_rows: Array, past: History, space: Space, rng: np.random.Generator
+    rows: FreeRows, log_rows: Array, past: History, space: Workspace, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """One sweep: paths given kernels, then rows given paths. Also the counts `[R, S′, N]` of the paths."""
-    kernels = expand(rows, log_rows)
+    kernels = to_kernels(rows, log_rows)
     transitions = np.zeros(kernels.shape, dtype=np.int32)
     sample_paths(
         space.states,
@@ -105,11 +105,11 @@ def gibbs(
         rng.integers(2**64, dtype=np.uint64),
         flat(transitions),
     )
-    counts = gather(rows, transitions)
+    counts = aggregate_counts(rows, transitions)
     return log_dirichlet(rng, rows.concentration[..., None] + counts, axis=1), counts
 
 
-def _measure(rows: Rows, before: Array, after: Array, counts: Array, tuning: Tuning) -> None:
+def _measure(rows: FreeRows, before: Array, after: Array, counts: Array, tuning: AdaptationState) -> None:
     """The correlation of θ before and after a sweep, over kernels, averaged over what data have shaped.
 
     A row that was hardly visited is drawn from its prior, whatever the sensor: rows weigh n / (n + Σ α).
@@ -130,7 +130,12 @@ def _measure(rows: Rows, before: Array, after: Array, counts: Array, tuning: Tun
 
 
 def hamiltonian(
-    rows: Rows, log_rows: Array, past: History, space: Space, tuning: Tuning, rng: np.random.Generator
+    rows: FreeRows,
+    log_rows: Array,
+    past: History,
+    space: Workspace,
+    tuning: AdaptationState,
+    rng: np.random.Generator,
 ) -> Array:
     """One HMC move of every kernel; the step adapts from refresh to refresh towards an acceptance of 3/4."""
     alpha, size = rows.concentration, log_rows.shape[-1]
@@ -149,7 +154,7 @@ def log_gamma(rng: np.random.Generator, shape: Array) -> Array:
     return np.asarray(np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape)
 
 
-def scales(rows: Rows, length: int, likelihood: Array, tuning: Tuning) -> Array:
+def scales(rows: FreeRows, length: int, likelihood: Array, tuning: AdaptationState) -> Array:
     """[R, S′]: 1/√(α + σ² n p (1 − p)), from the last refresh's path counts scaled to the present length; 0
     where a transition is impossible.
 
@@ -169,7 +174,7 @@ def scales(rows: Rows, length: int, likelihood: Array, tuning: Tuning) -> Array:
     return np.where(rows.concentration > 0, scale, 0.0)
 
 
-def beliefs_and_visits(kernels: Array, past: History, space: Space) -> tuple[Array, Array]:
+def beliefs_and_visits(kernels: Array, past: History, space: Workspace) -> tuple[Array, Array]:
     """h_t `[S, N]` and φ_t `[A, S, X, N]` of kernels `[A, S, S′, N]`, from the whole history."""
     space.fit(past.length)
     n_actions, n_states, _, n_kernels = kernels.shape

@@ -18,7 +18,7 @@ from .dirichlet_prior import DirichletPrior
 FLOOR = 1e-100  # possible transitions are never quite impossible for the filters
 
 
-class Rows(NamedTuple):
+class FreeRows(NamedTuple):
     """The R free rows of a prior, and the kernel's other rows."""
 
     concentration: Array  # [R, S']
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
         return int((self.concentration > 0).sum() - len(self.concentration))
 
 
-def free_rows(prior: DirichletPrior) -> Rows:
+def free_rows(prior: DirichletPrior) -> FreeRows:
     """Which rows of the prior are in question, and where each of them stands."""
     n_states = prior.setting.n_states
     free = ~prior.known & ((prior.concentration > 0).sum(axis=-1) > 1)
@@ -40,10 +40,10 @@ def free_rows(prior: DirichletPrior) -> Rows:
     where = np.full(free.shape, -1, dtype=np.int64)
     where[free] = np.searchsorted(labels, prior.row[free])
     concentration = prior.concentration[free][first].reshape(-1, n_states)
-    return Rows(np.ascontiguousarray(concentration), where, prior.mean, prior.concentration > 0)
+    return FreeRows(np.ascontiguousarray(concentration), where, prior.mean, prior.concentration > 0)
 
 
-def expand(rows: Rows, log_rows: Array) -> Array:
+def to_kernels(rows: FreeRows, log_rows: Array) -> Array:
     """Kernels `[A, S, S′, N]` from the logarithms `[R, S′, N]` of their free rows."""
     kernels = np.repeat(rows.fixed[..., None], log_rows.shape[-1], axis=-1)
     free = rows.where >= 0
@@ -52,7 +52,7 @@ def expand(rows: Rows, log_rows: Array) -> Array:
     return kernels
 
 
-def gather(rows: Rows, transitions: npt.NDArray[Any]) -> Array:
+def aggregate_counts(rows: FreeRows, transitions: npt.NDArray[Any]) -> Array:
     """`[R, S′, N]` from counts `[A, S, S′, N]`: pairs that share a row add up."""
     free = rows.where >= 0
     counts = np.zeros((len(rows.concentration), *transitions.shape[2:]))

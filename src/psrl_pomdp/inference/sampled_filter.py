@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._numba.jit import bare, kept
+from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index, Mask
-from .filter_bank import Filters, linear_weights, update
+from .filter_bank import FilterBank, linear_weights, update
 
 _SURPRISE = 1e-20
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
 
 
-class Used(NamedTuple):
+class SampledFilter(NamedTuple):
     """The kernel in use, as filters of one."""
 
     transition: Array  # [A, S, S', 1]
@@ -29,7 +29,7 @@ class Used(NamedTuple):
     chance: Array  # [1]
 
 
-class Possible(NamedTuple):
+class PossibleStates(NamedTuple):
     """Which states the prior's structural zeros leave possible at present."""
 
     support: Mask  # [A, S, S']
@@ -37,7 +37,7 @@ class Possible(NamedTuple):
     then: Mask  # [S]: scratch
 
 
-NOTHING_POSSIBLE = Possible(np.zeros((0, 0, 0), bool), np.zeros(0, bool), np.zeros(0, bool))
+NO_POSSIBLE_STATES = PossibleStates(np.zeros((0, 0, 0), bool), np.zeros(0, bool), np.zeros(0, bool))
 
 
 class RefreshRule(NamedTuple):
@@ -56,8 +56,8 @@ class RefreshRule(NamedTuple):
 NO_REFRESH = RefreshRule(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
-@bare(inner=True, linked=True)
-def reach(possible: Possible, likelihood: Array, action: int) -> bool:
+@jit_noalloc(inner=True, linked=True)
+def reachable_states(possible: PossibleStates, likelihood: Array, action: int) -> bool:
     """`possible.then`: states that can follow and can give the reading; whether there is one."""
     n_states = len(possible.now)
     some = False
@@ -70,8 +70,8 @@ def reach(possible: Possible, likelihood: Array, action: int) -> bool:
     return some
 
 
-@bare(error_model="numpy", linked=True)
-def follow(used: Used, likelihood: Array, action: int) -> None:
+@jit_noalloc(error_model="numpy", linked=True)
+def update_sampled_filter(used: SampledFilter, likelihood: Array, action: int) -> None:
     """The belief of the kernel in use, one step on; `chance` is 1 / P, or 0 for an impossible reading."""
     transition, belief, predicted = used.transition, used.belief, used.predicted
     total = 0.0
@@ -87,8 +87,8 @@ def follow(used: Used, likelihood: Array, action: int) -> None:
     used.chance[0] = inverse
 
 
-@bare(inner=True, linked=True)
-def surprised(inverse: Array, begin: int, end: int) -> bool:
+@jit_noalloc(inner=True, linked=True)
+def all_unlikely(inverse: Array, begin: int, end: int) -> bool:
     """Whether none of the kernels `begin` to `end` − 1 had expected the observation at all.
 
     Weights alone cannot say so: they may stay equal. A group in which the observation is impossible under
@@ -101,7 +101,7 @@ def surprised(inverse: Array, begin: int, end: int) -> bool:
     return 1.0 / _SURPRISE < least < np.inf
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def group_size(weight: Array, begin: int, end: int) -> float:
     """The effective size (Σ w)² / Σ w² of the kernels `begin` to `end` − 1; infinite without any weight."""
     total, squares = 0.0, 0.0
@@ -111,8 +111,8 @@ def group_size(weight: Array, begin: int, end: int) -> float:
     return total * total / squares if squares > 0.0 else np.inf
 
 
-@bare(inner=True, linked=True)
-def refresh_due(filters: Filters, rule: RefreshRule) -> bool:
+@jit_noalloc(inner=True, linked=True)
+def refresh_due(filters: FilterBank, rule: RefreshRule) -> bool:
     """Whether, after an update, some group of kernels has to be refreshed."""
     size = linear_weights(filters.product, filters.scale, filters.weight)
     due = False
@@ -121,18 +121,24 @@ def refresh_due(filters: Filters, rule: RefreshRule) -> bool:
     return due
 
 
-@bare(inner=True, linked=True)
-def group_due(filters: Filters, rule: RefreshRule, g: int, size: float) -> bool:
+@jit_noalloc(inner=True, linked=True)
+def group_due(filters: FilterBank, rule: RefreshRule, g: int, size: float) -> bool:
     """Whether group g has to be refreshed; `size` is the effective size of all kernels together."""
     begin, end = rule.begin[g], rule.end[g]
     if end - begin < len(filters.product):
         size = group_size(filters.weight, begin, end)
-    return size < rule.least[g] or surprised(filters.chance, begin, end)
+    return size < rule.least[g] or all_unlikely(filters.chance, begin, end)
 
 
-@bare()
-def advance(
-    filters: Filters, used: Used, possible: Possible, codes: Codes, begin: int, end: int, rule: RefreshRule
+@jit_noalloc()
+def filter_steps(
+    filters: FilterBank,
+    used: SampledFilter,
+    possible: PossibleStates,
+    codes: Codes,
+    begin: int,
+    end: int,
+    rule: RefreshRule,
 ) -> tuple[int, int]:
     """Take the steps from `begin` on, up to `end` or to the first after which a refresh is due.
 
@@ -142,19 +148,19 @@ def advance(
     for i in range(begin, end):
         a, o = codes[i] // n_readings, codes[i] % n_readings
         likelihood = filters.likelihood[a, o]
-        if not reach(possible, likelihood, a):
+        if not reachable_states(possible, likelihood, a):
             return i, IMPOSSIBLE
         if not update(filters, a, o):
             return i, TOO_UNLIKELY
         for s in range(len(possible.now)):
             possible.now[s] = possible.then[s]
-        follow(used, likelihood, a)
+        update_sampled_filter(used, likelihood, a)
         if refresh_due(filters, rule):
             return i + 1, REFRESH
     return end, DONE
 
 
-@kept()
+@jit()
 def filter_one(transition: Array, likelihood: Array, start: Array, codes: Codes, n: int) -> Array:
     """h_t `[S]` of any one kernel `[A, S, S′]`, over the whole history; zeros where it is impossible."""
     n_states, n_readings = len(start), likelihood.shape[1]

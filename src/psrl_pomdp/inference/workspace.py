@@ -11,7 +11,7 @@ from .._utils.arrays import Array
 from .hidden_paths import SEGMENT
 
 
-class Space:
+class Workspace:
     """What a pass over the history reads beside it, and writes, for N kernels; grown with the history."""
 
     def __init__(self, likelihood: Array, size: int) -> None:

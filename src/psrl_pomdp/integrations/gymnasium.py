@@ -33,7 +33,7 @@ from .._utils.arrays import Array
 from .._utils.integers import is_integer
 from ..errors import InvalidModelError, OutOfOrderError
 from ..inference.encoding import action_number
-from ..inference.filter_bank import drawn
+from ..inference.filter_bank import sample_categorical
 from ..io import endings, load
 from ..models.model import POMDP
 from ..problems import problem
@@ -93,10 +93,10 @@ class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
         if seed is not None:  # the stream of `simulate`
             self._np_random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         own, uniforms = self.model.setting, self.np_random.random(2)
-        self.state = int(drawn(own.initial, uniforms[0]))
+        self.state = int(sample_categorical(own.initial, uniforms[0]))
         if own.first_observation is None:
             return np.int64(own.n_observations), {"state": self.state}
-        reading = drawn(own.first_observation[self.state], uniforms[1])
+        reading = sample_categorical(own.first_observation[self.state], uniforms[1])
         return np.int64(reading), {"state": self.state}
 
     def step(self, action: Any) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
@@ -106,8 +106,8 @@ class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
         own, a = self.model.setting, action_number(self.model.setting, action)
         reward = float(self.rewards[a, self.state])
         uniforms = self.np_random.random(2)
-        self.state = int(drawn(self.model.transition[a, self.state], uniforms[0]))
-        reading = drawn(own.observation[a, self.state], uniforms[1])
+        self.state = int(sample_categorical(self.model.transition[a, self.state], uniforms[0]))
+        reading = sample_categorical(own.observation[a, self.state], uniforms[1])
         return np.int64(reading), reward, False, False, {"state": self.state}
 
 

@@ -24,8 +24,8 @@ from .._utils.log_spaced import log_spaced as log_spaced
 from .._version import __version__
 from ..agents import compiled_steps as steps
 from ..errors import InvalidModelError, OutOfOrderError, ParseError
-from ..inference.filter_bank import drawn
-from ..inference.sampled_filter import Used
+from ..inference.filter_bank import sample_categorical
+from ..inference.sampled_filter import SampledFilter
 from ..models.model import POMDP
 from ..protocols import Agent as Agent
 from ..protocols import CompiledAgent, EpisodicAgent, RestoresAgents, SavableAgent
@@ -91,23 +91,23 @@ class Simulation:
         self.driver = driver
         self.time = 0  # actions taken
         self.chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
-        self.wanted = None if checkpoints is None else np.unique(np.asarray(checkpoints, np.int64))
-        if self.wanted is not None and (self.wanted < 1).any():
-            raise InvalidModelError(f"checkpoint {self.wanted.min()}: they count from 1")
+        self.checkpoint_times = None if checkpoints is None else np.unique(np.asarray(checkpoints, np.int64))
+        if self.checkpoint_times is not None and (self.checkpoint_times < 1).any():
+            raise InvalidModelError(f"checkpoint {self.checkpoint_times.min()}: they count from 1")
         self.world, self.first_reading = _world(model, self.chance)
         self.actions, self.readings = np.zeros(0, np.uint16), np.zeros(0, np.uint16)
         self.states = np.array([self.world.present[0]], np.uint16) if every_step else None
         self.taken: list[dict[str, Any]] = []  # checkpoints
         self.episode_sums: list[Array] = []
-        self._nobody = _nobody(model)
+        self._no_filter = nan_filter(model)
         self._cut_short = False  # by an exception, after which world and agent may be out of step
 
     def until(self, horizon: int, progress: Callable[[int], None] | None = None) -> Trace:
         """Go on to `horizon` steps in all."""
         if not is_integer(horizon, max(1, self.time)):
             raise InvalidModelError(f"horizon is {horizon!r}: a whole number of at least {max(1, self.time)}")
-        self._room(int(horizon))
-        stops = log_spaced(horizon) if self.wanted is None else self.wanted
+        self._grow_buffers(int(horizon))
+        stops = log_spaced(horizon) if self.checkpoint_times is None else self.checkpoint_times
         for stop in [*stops[(stops >= self.time) & (stops < horizon)].tolist(), int(horizon)]:
             while self.time < stop:
                 self._steps(min(_CHUNK, stop - self.time))
@@ -135,27 +135,27 @@ class Simulation:
     def _first(self, uniform: Array) -> None:
         """The first action, which takes the first reading, or nothing."""
         action = self.agent.act(self.first_reading)
-        self._after(action, uniform)
+        self._step(action, uniform)
 
     def _streamed(self, uniforms: Array) -> int:
         for uniform in uniforms:
-            self._after(self.agent.act(int(self.world.present[1])), uniform)
+            self._step(self.agent.act(int(self.world.present[1])), uniform)
         return len(uniforms)
 
-    def _after(self, action: int, uniform: Array) -> None:
+    def _step(self, action: int, uniform: Array) -> None:
         """The world's answer to an action of an agent."""
         if not is_integer(action, 0, self.model.n_actions - 1):
             raise InvalidModelError(f"the agent chose action {action!r} at step {self.time + 1}")
         self._count_episodes()
-        steps.answer(self.world, int(action), self._used, uniform)
+        steps.environment_step(self.world, int(action), self._used, uniform)
         self.actions[self.time], self.readings[self.time] = action, self.world.present[1]
         self.time += 1
         if self.states is not None:
             self.states[self.time] = self.world.present[0]
 
     @property
-    def _used(self) -> Used:
-        return self._nobody if self.learner is None else self.learner.sampled_filter
+    def _used(self) -> SampledFilter:
+        return self._no_filter if self.learner is None else self.learner.sampled_filter
 
     def _can_compile(self) -> bool:
         own = self.agent
@@ -182,7 +182,7 @@ class Simulation:
 
     # -- what is kept ---------------------------------------------------------------------------
 
-    def _room(self, horizon: int) -> None:
+    def _grow_buffers(self, horizon: int) -> None:
         """Arrays long enough."""
         for name, length in (("actions", horizon), ("readings", horizon), ("states", horizon + 1)):
             old = getattr(self, name)
@@ -283,15 +283,15 @@ class Simulation:
         )
 
 
-def _world(model: POMDP, chance: np.random.Generator) -> tuple[steps.World, int | None]:
+def _world(model: POMDP, chance: np.random.Generator) -> tuple[steps.EnvironmentState, int | None]:
     """The world at t = 1, and o_1."""
     own = model.setting
     uniforms = chance.random(2)
-    state = int(drawn(own.initial, uniforms[0]))
+    state = int(sample_categorical(own.initial, uniforms[0]))
     reading = None
     if own.first_observation is not None:
-        reading = int(drawn(own.first_observation[state], uniforms[1]))
-    world = steps.World(
+        reading = int(sample_categorical(own.first_observation[state], uniforms[1]))
+    world = steps.EnvironmentState(
         model.transition,
         own.observation,
         own.cost,
@@ -312,11 +312,11 @@ def _restored(agent: Agent, data: bytes) -> Agent:
     return type(agent).from_bytes(data)
 
 
-def _nobody(model: POMDP) -> Used:
+def nan_filter(model: POMDP) -> SampledFilter:
     """In place of θ_k, for agents that have none: what is compared with it is not a number."""
     n_actions, n_states = model.n_actions, model.n_states
     nothing = np.full((n_actions, n_states, n_states, 1), np.nan)
-    return Used(nothing, np.full((n_states, 1), np.nan), np.zeros((n_states, 1)), np.zeros(1))
+    return SampledFilter(nothing, np.full((n_states, 1), np.nan), np.zeros((n_states, 1)), np.zeros(1))
 
 
 def _same_sizes(model: POMDP, agent: EpisodicAgent) -> None:

@@ -102,7 +102,7 @@ class Trace:
         vectors = np.zeros((len(plan.controller), own.n_states))
         vectors[:, list(plan.states)] = plan.controller.vectors
         out = np.empty(len(self.times))
-        steps.controlled(
+        steps.control_variate_sums(
             self.model.transition,
             own.observation,
             own.cost,

@@ -36,7 +36,7 @@ ALL, SENSOR, PRIOR, NAMES, NOTHING = (
 
 
 @dataclass(frozen=True)
-class Told:
+class AgentContext:
     """All that an agent may be made from; it takes what its kind is told."""
 
     world: POMDP  # the truth, for those who know it
@@ -51,14 +51,14 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Learner:
+class AgentKind:
     """One kind of agent."""
 
     kind: str
     about: str
     told: str
     place: str  # module:class
-    make: Callable[[Any, Told], Any]
+    make: Callable[[Any, AgentContext], Any]
     uses_prior: bool = False
 
     @property
@@ -77,40 +77,40 @@ class Learner:
         return attrgetter(name)(import_module(module, __package__))
 
 
-def _with_prior(cls: Any, told: Told) -> Any:
+def _with_prior(cls: Any, told: AgentContext) -> Any:
     planner = {"planner": told.planner} if told.planner else {}
     return cls(told.prior, told.schedule, told.seed, effort=told.effort, **planner, **told.options)
 
 
-def _with_sensor(cls: Any, told: Told) -> Any:
+def _with_sensor(cls: Any, told: AgentContext) -> Any:
     return cls(told.world.setting, told.seed, effort=told.effort, **told.options)
 
 
-def _with_rows(cls: Any, told: Told) -> Any:
+def _with_rows(cls: Any, told: AgentContext) -> Any:
     return cls(told.rows, told.seed, effort=told.effort, **told.options)
 
 
-def _searching(cls: Any, told: Told) -> Any:
+def _searching(cls: Any, told: AgentContext) -> Any:
     return cls(told.rows, told.seed, **told.options)
 
 
-def _oracle(cls: Any, told: Told) -> Any:
+def _oracle(cls: Any, told: AgentContext) -> Any:
     from ..inference import FinitePrior
 
     known = FinitePrior(told.world.setting, told.world.transition[None])
     return cls(known, seed=told.seed, effort=told.exact, **told.options)
 
 
-def _memoryless(cls: Any, told: Told) -> Any:
+def _memoryless(cls: Any, told: AgentContext) -> Any:
     best = import_module("..agents.baselines.memoryless", __package__).best_memoryless
     return cls(best(told.world), told.seed, **told.options)
 
 
-def _calendar(cls: Any, told: Told) -> Any:
+def _calendar(cls: Any, told: AgentContext) -> Any:
     return cls(told.world, **told.options)
 
 
-def _random(cls: Any, told: Told) -> Any:
+def _random(cls: Any, told: AgentContext) -> Any:
     return cls(told.world.n_actions, told.seed, **told.options)
 
 
@@ -118,30 +118,34 @@ _AGENT = "..agents.psrl:PSRLAgent"
 _HERE = "..agents.baselines."
 
 # The names of the constants are those of the entry points in pyproject.toml.
-PSRL = Learner("psrl", "PSRL-POMDP, Algorithm 1", PRIOR, _AGENT, _with_prior, uses_prior=True)
-MEAN = Learner(
+PSRL = AgentKind("psrl", "PSRL-POMDP, Algorithm 1", PRIOR, _AGENT, _with_prior, uses_prior=True)
+MEAN = AgentKind(
     "mean", "plans for the posterior mean", PRIOR, f"{_HERE}certainty:MeanAgent", _with_prior, True
 )
-MAP = Learner("map", "plans for the likeliest kernel", PRIOR, f"{_HERE}certainty:MAPAgent", _with_prior, True)
-BA_POMCP = Learner(
+MAP = AgentKind(
+    "map", "plans for the likeliest kernel", PRIOR, f"{_HERE}certainty:MAPAgent", _with_prior, True
+)
+BA_POMCP = AgentKind(
     "ba-pomcp", "Bayes-adaptive tree search", PRIOR, f"{_HERE}ba_pomcp:BAPOMCPAgent", _searching
 )
-OAS_UCRL = Learner("oas-ucrl", "moments, doubling episodes", SENSOR, f"{_HERE}oas_ucrl:OASUCRL", _with_sensor)
-OAS_UCRL_ACTIONS = Learner(
+OAS_UCRL = AgentKind(
+    "oas-ucrl", "moments, doubling episodes", SENSOR, f"{_HERE}oas_ucrl:OASUCRL", _with_sensor
+)
+OAS_UCRL_ACTIONS = AgentKind(
     "oas-ucrl-actions", "moments action by action", SENSOR, f"{_HERE}oas_ucrl:ActionWiseOASUCRL", _with_sensor
 )
-SEEU_KNOWN = Learner(
+SEEU_KNOWN = AgentKind(
     "seeu-known", "explores, then exploits", SENSOR, f"{_HERE}seeu:SEEUKnownSensor", _with_sensor
 )
-SEEU = Learner("seeu", "the same, learns the sensor", NAMES, f"{_HERE}seeu:SEEU", _with_sensor)
-SM_UCRL = Learner("sm-ucrl", "spectral, memoryless", NAMES, f"{_HERE}sm_ucrl:SMUCRL", _with_sensor)
-TSDE = Learner("tsde", "takes the reading for the state", PRIOR, f"{_HERE}tsde:TSDEAgent", _with_rows)
-MEMORYLESS = Learner(
+SEEU = AgentKind("seeu", "the same, learns the sensor", NAMES, f"{_HERE}seeu:SEEU", _with_sensor)
+SM_UCRL = AgentKind("sm-ucrl", "spectral, memoryless", NAMES, f"{_HERE}sm_ucrl:SMUCRL", _with_sensor)
+TSDE = AgentKind("tsde", "takes the reading for the state", PRIOR, f"{_HERE}tsde:TSDEAgent", _with_rows)
+MEMORYLESS = AgentKind(
     "memoryless", "best policy without memory", ALL, f"{_HERE}memoryless:MemorylessAgent", _memoryless
 )
-CALENDAR = Learner("calendar", "best fixed schedule", ALL, f"{_HERE}calendar_rule:CalendarAgent", _calendar)
-ORACLE = Learner("oracle", "knows the truth", ALL, _AGENT, _oracle)
-RANDOM = Learner("random", "learns nothing", NOTHING, f"{_HERE}random_agent:RandomAgent", _random)
+CALENDAR = AgentKind("calendar", "best fixed schedule", ALL, f"{_HERE}calendar_rule:CalendarAgent", _calendar)
+ORACLE = AgentKind("oracle", "knows the truth", ALL, _AGENT, _oracle)
+RANDOM = AgentKind("random", "learns nothing", NOTHING, f"{_HERE}random_agent:RandomAgent", _random)
 
 # In the order of a comparison: who knows the same as PSRL-POMDP first, then who knows less, then the marks.
 _LEARNERS = (
@@ -152,7 +156,7 @@ LEARNERS = {learner.kind: learner for learner in _LEARNERS}
 KINDS = tuple(LEARNERS)
 
 
-def kind_of(name: str) -> Learner:
+def kind_of(name: str) -> AgentKind:
     """Return the kind of agent of this name, or at this importable path.
 
     Raises `UnknownNameError` where there is none, and `PluginError` where it is no kind of agent.
@@ -163,7 +167,7 @@ def kind_of(name: str) -> Learner:
     return _adapted(plugin, plugin.load())
 
 
-def make(kind: str, told: Told) -> Agent:
+def make(kind: str, told: AgentContext) -> Agent:
     """A fresh agent of this kind; options that it does not have are refused by name."""
     learner = kind_of(kind)
     cls = learner.load()
@@ -189,16 +193,16 @@ def options_of(cls: Callable[..., Any]) -> dict[str, Any]:
 # -- kinds from other packages --------------------------------------------------------------------------
 
 
-def _adapted(plugin: Plugin, found: Any) -> Learner:
-    """The kind that a plug-in is: a `Learner`, or a class that takes `(setting, seed=0)` and has `act`.
+def _adapted(plugin: Plugin, found: Any) -> AgentKind:
+    """The kind that a plug-in is: a `AgentKind`, or a class that takes `(setting, seed=0)` and has `act`.
 
     A class with `uses_prior = True` takes a prior in place of the setting. Any other callable that returns an
     agent will do as well.
     """
-    if isinstance(found, Learner):
+    if isinstance(found, AgentKind):
         return replace(found, kind=plugin.name)
     if not callable(found):
-        raise plugin.error(f"a {type(found).__name__} is neither a class with `act` nor a `Learner`")
+        raise plugin.error(f"a {type(found).__name__} is neither a class with `act` nor a `AgentKind`")
     if isinstance(found, type) and not callable(getattr(found, "act", None)):
         raise plugin.error(f"the class {found.__name__} has no method `act`")
     uses_prior = bool(getattr(found, "uses_prior", False))
@@ -209,7 +213,7 @@ def _adapted(plugin: Plugin, found: Any) -> Learner:
         raise plugin.error(f"it cannot be called with ({first}, seed=0): {error}") from None
     about = getattr(found, "about", None) or (inspect.getdoc(found) or "a plug-in").splitlines()[0]
     told = PRIOR if uses_prior else SENSOR
-    return Learner(plugin.name, str(about).rstrip("."), told, plugin.path, _Maker(plugin), uses_prior)
+    return AgentKind(plugin.name, str(about).rstrip("."), told, plugin.path, _Maker(plugin), uses_prior)
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,7 @@ class _Maker:
 
     plugin: Plugin
 
-    def __call__(self, cls: Any, told: Told) -> Any:
+    def __call__(self, cls: Any, told: AgentContext) -> Any:
         import numpy as np  # for which `--help` must not wait
 
         seed = int(np.random.SeedSequence(told.seed).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -26,7 +26,7 @@ from ..planning import Plan, plan
 from ..problems import problem
 from ..protocols import Agent, Planner, Prior
 from ..simulation.runs import Simulation, log_spaced
-from .agent_kinds import Told, make
+from .agent_kinds import AgentContext, make
 from .agent_kinds import kind_of as agent_kind
 from .priors import prior_of
 from .study import AgentSpec, Study
@@ -123,7 +123,7 @@ class Experiment:
         """Return a fresh agent. Its stream depends on its name, not on its place in the study."""
         study = self.study
         code = int.from_bytes(hashlib.sha256(spec.label.encode()).digest()[:8], "big")
-        told = Told(
+        told = AgentContext(
             world=self.model(run),
             prior=self.prior(spec),
             rows=self.dirichlet_prior,

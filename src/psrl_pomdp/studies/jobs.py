@@ -38,7 +38,7 @@ _SUMS = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")  # as 
 _BETWEEN = 20.0  # seconds between checkpoints of a long job
 
 
-class Effects(NamedTuple):
+class JobCost(NamedTuple):
     """What a job took: seconds of its own process, and the bytes that its agent keeps in the end."""
 
     seconds: float  # for all of this process's steps, planning included
@@ -51,7 +51,7 @@ class Finished(NamedTuple):
     """A job that is done: the bytes of its result, what it took, and a plan for the true model if wanted."""
 
     data: bytes
-    effects: Effects
+    effects: JobCost
     plan: bytes | None = None  # the file of the plan
 
 
@@ -85,7 +85,7 @@ def perform_and_measure(
     memory = len(run.agent.to_bytes()) if isinstance(run.agent, SavableAgent) else None
     schedule = schedule_named(spec.schedule) if spec.schedule else None
     data = encode(result_of(study, job, trace, best, schedule))
-    effects = Effects(seconds, planning, run.time - before, memory)
+    effects = JobCost(seconds, planning, run.time - before, memory)
     return Finished(data, effects, _file_of(best) if with_plan else None)
 
 

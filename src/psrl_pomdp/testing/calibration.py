@@ -33,7 +33,7 @@ class History(NamedTuple):
     readings: list[int | None]
 
 
-class World(NamedTuple):
+class Draw(NamedTuple):
     """A kernel from the prior, the start that goes with it, and what happened in it."""
 
     kernel: Array  # [A, S, S']
@@ -41,7 +41,7 @@ class World(NamedTuple):
     history: History
 
 
-def simulate(prior: Prior, length: int, rng: np.random.Generator, lost: float = 0.1) -> World:
+def simulate(prior: Prior, length: int, rng: np.random.Generator, lost: float = 0.1) -> Draw:
     """θ* ~ f, then `length` steps; actions depend on readings, and a share `lost` of readings is lost."""
     setting = prior.setting
     drawn = model_of(prior, rng)
@@ -63,7 +63,7 @@ def simulate(prior: Prior, length: int, rng: np.random.Generator, lost: float = 
         newest = int(rng.choice(setting.n_observations, p=setting.observation[a, state]))
         actions.append(a)
         readings.append(None if rng.random() < lost else newest)
-    return World(theta, initial, History(first, actions, readings))
+    return Draw(theta, initial, History(first, actions, readings))
 
 
 def replay(posterior: Posterior, history: History) -> Posterior:

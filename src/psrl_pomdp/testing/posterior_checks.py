@@ -13,7 +13,7 @@ from ..agents.schedules import TSDESchedule
 from ..errors import CoarsePlanWarning, ImpossibleObservation
 from ..inference.encoding import initial_of, model_of
 from ..protocols import Compilable, FiniteSupport, Posterior, Prior, SamplesWithBelief, WeightedKernels
-from .calibration import World, belief_by_paths, exact_finite, replay, sampling_identity, simulate
+from .calibration import Draw, belief_by_paths, exact_finite, replay, sampling_identity, simulate
 
 Factory = Callable[[np.random.Generator], Posterior]
 
@@ -55,7 +55,7 @@ def broken_promises(prior: Prior, factory: Factory, replicates: int, length: int
     yield from _both_ways(prior, factory, length, seed)
 
 
-def _shapes(prior: Prior, posterior: Posterior, world: World, rng: np.random.Generator) -> Iterator[str]:
+def _shapes(prior: Prior, posterior: Posterior, world: Draw, rng: np.random.Generator) -> Iterator[str]:
     setting = prior.setting
     drawn, counts = posterior.sample(rng), posterior.expected_counts
     wanted = (setting.n_actions, setting.n_states, setting.n_states)
@@ -68,7 +68,7 @@ def _shapes(prior: Prior, posterior: Posterior, world: World, rng: np.random.Gen
         yield f"expected_counts add up to {counts.sum():.6g} after {steps} steps"
 
 
-def _repeated(factory: Factory, world: World, seed: int) -> Iterator[str]:
+def _repeated(factory: Factory, world: Draw, seed: int) -> Iterator[str]:
     twice = [replay(factory(np.random.default_rng(seed)), world.history) for _ in range(2)]
     one, other = (posterior.sample(np.random.default_rng(seed)) for posterior in twice)
     if not np.array_equal(one, other):
@@ -125,7 +125,7 @@ def _both_ways(prior: Prior, factory: Factory, length: int, seed: int) -> Iterat
             return
 
 
-def _enumerated(prior: Prior, posterior: Posterior, world: World, rng: np.random.Generator) -> Iterator[str]:
+def _enumerated(prior: Prior, posterior: Posterior, world: Draw, rng: np.random.Generator) -> Iterator[str]:
     """Beliefs by every hidden path, and where the prior is a finite set, all there is."""
     for _ in range(5):
         drawn = posterior.sample(rng)

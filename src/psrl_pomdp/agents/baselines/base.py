@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..._numba.jit import LEARNING, kept
+from ..._numba.jit import LEARNING, jit
 from ..._serialization.archives import as_saved_agent
 from ..._utils.arrays import Array, Index
 from ...inference.encoding import first_number, reading_number
 from ...inference.filter_bank import first_likelihood, likelihoods
-from ...inference.sampled_filter import Used, follow
+from ...inference.sampled_filter import SampledFilter, update_sampled_filter
 from ...models.model import POMDP, Setting
 from ...planning import Plan
 from ...protocols import Solution
@@ -49,11 +49,11 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 
 
-@kept()
-def replay(used: Used, likelihood: Array, actions: Index, readings: Index) -> None:
+@jit()
+def replay(used: SampledFilter, likelihood: Array, actions: Index, readings: Index) -> None:
     """The belief after all of these actions and the readings that followed them."""
     for i in range(len(actions)):
-        follow(used, likelihood[actions[i], readings[i]], actions[i])
+        update_sampled_filter(used, likelihood[actions[i], readings[i]], actions[i])
 
 
 class Player:
@@ -64,7 +64,7 @@ class Player:
         self.model, self.found = model, found
         self.likelihood = likelihoods(model.setting)
         self.used = _used(model.transition, belief)
-        self.policy: steps.Policy | None = None
+        self.policy: steps.CompiledPolicy | None = None
         if isinstance(found, Plan):
             self.policy = policy_of(found, belief, model.setting, self.likelihood)
 
@@ -73,7 +73,7 @@ class Player:
         return self.used.belief[:, 0]
 
     def take_in(self, action: int, reading: int) -> None:
-        follow(self.used, self.likelihood[action, reading], action)
+        update_sampled_filter(self.used, self.likelihood[action, reading], action)
         if self.policy is not None and self.policy.node[0] >= 0:
             self._move_node(reading)
 
@@ -88,12 +88,12 @@ class Player:
     def action(self) -> int:
         if self.policy is None:
             return self.found.action(self.belief)
-        return int(steps.choose(self.policy, self.used))
+        return int(steps.best_action(self.policy, self.used))
 
 
-def _used(transition: Array, belief: Array) -> Used:
+def _used(transition: Array, belief: Array) -> SampledFilter:
     column = np.ascontiguousarray(belief[:, None], dtype=np.float64)
-    return Used(
+    return SampledFilter(
         np.ascontiguousarray(transition[..., None]), column.copy(), np.zeros_like(column), np.zeros(1)
     )
 

@@ -91,4 +91,4 @@ class MAPAgent(CertaintyAgent):
 
     def choose_kernel(self) -> ModelSample:
         assert isinstance(self.posterior, Summarizable)
-        return self.posterior.mode_model(self._used.transition[..., 0] if self.episodes else None)
+        return self.posterior.mode_model(self._sampled_filter.transition[..., 0] if self.episodes else None)

@@ -19,7 +19,7 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from ..._numba.jit import LEARNING, kept
+from ..._numba.jit import LEARNING, jit
 from ..._utils.arrays import Array, Index
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
@@ -126,7 +126,7 @@ def grid(n_states: int, divisions: int) -> tuple[Index, Index]:
     return points, place
 
 
-@kept()
+@jit()
 def nearest(beliefs: Array, divisions: int) -> Index:
     """[n, S]: whole numbers that sum to `divisions`, nearest to `beliefs[n, S]` times that many.
 

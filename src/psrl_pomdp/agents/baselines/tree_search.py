@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._numba.jit import LEARNING, bare, kept
+from ..._numba.jit import LEARNING, jit, jit_noalloc
 from ..._utils.arrays import Array, Index
-from ...inference.filter_bank import drawn
+from ...inference.filter_bank import sample_categorical
 
 
 class Worlds(NamedTuple):
@@ -63,7 +63,7 @@ def empty_tree(n_simulations: int, depth: int, n_actions: int, n_observations: i
     )
 
 
-@kept()
+@jit()
 def search(worlds: Worlds, tree: Tree, uniforms: Array, discount: float, exploration: float) -> None:
     """One simulation for each of `uniforms[n, depth + 1, 3]`; the answers are at the root of the tree."""
     tree.visits[:] = 0
@@ -75,15 +75,15 @@ def search(worlds: Worlds, tree: Tree, uniforms: Array, discount: float, explora
         back_up(tree, length, discount)
 
 
-@kept()
+@jit()
 def descend(worlds: Worlds, tree: Tree, size: int, uniforms: Array, exploration: float) -> tuple[int, int]:
     """One simulation; the new size of the tree, and how many of its steps were taken in the tree.
 
     `uniforms[0]` draws the world and its state; later rows an action, the next state and its reading.
     """
     depth, n_actions = len(tree.costs), len(worlds.cost)
-    n = drawn(worlds.weight, uniforms[0, 0])
-    state = drawn(worlds.belief[:, n], uniforms[0, 1])
+    n = sample_categorical(worlds.weight, uniforms[0, 0])
+    state = sample_categorical(worlds.belief[:, n], uniforms[0, 1])
     node, length = 0, depth
     for d in range(depth):
         chance = uniforms[d + 1]
@@ -93,9 +93,9 @@ def descend(worlds: Worlds, tree: Tree, size: int, uniforms: Array, exploration:
         else:
             action = int(chance[0] * n_actions)
         tree.costs[d] = worlds.cost[action, state]
-        state = drawn(worlds.transition[action, state, :, n], chance[1])
+        state = sample_categorical(worlds.transition[action, state, :, n], chance[1])
         if d + 1 < length:
-            reading = drawn(worlds.sensor[action, state], chance[2])
+            reading = sample_categorical(worlds.sensor[action, state], chance[2])
             if tree.after[node, action, reading] == 0:
                 tree.after[node, action, reading] = size
                 size += 1
@@ -104,7 +104,7 @@ def descend(worlds: Worlds, tree: Tree, size: int, uniforms: Array, exploration:
     return size, length
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def promising(visits: Index, value: Array, exploration: float, uniform: float) -> int:
     """The action with the least V − c √(log N / n), untried ones first; equals are met in a random order."""
     n_actions, tried = len(visits), 0
@@ -123,7 +123,7 @@ def promising(visits: Index, value: Array, exploration: float, uniform: float) -
     return best
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def back_up(tree: Tree, length: int, discount: float) -> None:
     """V(h, a) takes in the discounted cost that followed, for the first `length` histories on the way."""
     total = 0.0

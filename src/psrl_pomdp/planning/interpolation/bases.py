@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..._numba.jit import bare, fma
+from ..._numba.jit import fma, jit_noalloc
 from ..._utils.arrays import Array, Bases, Index
 from .lu import factorise, solve, solve_transposed
 
@@ -18,14 +18,14 @@ TIE_TOLERANCE = 1e-13  # weights that differ by less are equal
 _MIN_PIVOT = 1e-9
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def copy_indices(source: npt.NDArray[np.integer], target: npt.NDArray[np.integer], m: int) -> None:
     """Copy the first m entries of `source` to `target`."""
     for k in range(m):
         target[k] = source[k]
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def _residual(
     columns: Array, basis: Bases, rows: Index, m: int, tau: Array, x: Array, residual: Array
 ) -> float:
@@ -41,7 +41,7 @@ def _residual(
     return worst
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def basis_weights(
     columns: Array,
     basis: Bases,
@@ -74,7 +74,7 @@ def basis_weights(
     return feasible
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def vertex_basis(
     rows: Index, m: int, tau: Array, h: Array, basis: Bases, inverse: Array, x: Array, dual: Array
 ) -> None:
@@ -88,7 +88,7 @@ def vertex_basis(
         inverse[k, k] = 1.0
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def ratio_test(x: Array, column: Array, m: int) -> tuple[int, float]:
     """Return the position that leaves the basis, or -1, and the step length.
 
@@ -106,7 +106,7 @@ def ratio_test(x: Array, column: Array, m: int) -> tuple[int, float]:
     return leave, max(x[leave], 0.0) / largest if leave >= 0 else 0.0
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def multiply_inverse(inverse: Array, m: int, right: Array, out: Array) -> None:
     """Fill in `out` = B⁻¹ right."""
     for k in range(m):
@@ -118,7 +118,7 @@ def multiply_inverse(inverse: Array, m: int, right: Array, out: Array) -> None:
                 out[k] = fma(factor, inverse[r, k], out[k])
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def pivot(
     columns: Array,
     h: Array,
@@ -145,7 +145,7 @@ def pivot(
     return True
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def exchange_column(
     m: int,
     enter: int,
@@ -173,7 +173,7 @@ def exchange_column(
     basis[leave] = enter
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def most_negative_weight(x: Array, m: int) -> int:
     """Return the position that leaves the basis in the dual simplex, or -1 if no weight is negative."""
     leave = -1
@@ -183,7 +183,7 @@ def most_negative_weight(x: Array, m: int) -> int:
     return leave
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def refine_weights(
     columns: Array, rows: Index, m: int, tau: Array, inverse: Array, x: Array, basis: Bases, residual: Array
 ) -> bool:
@@ -202,7 +202,7 @@ def refine_weights(
     return worst <= 1e-11 and least >= -1e-11
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def basis_duals(
     h: Array, basis: Bases, m: int, table: Array, order: Index, dual: Array, line: Array, step: Array
 ) -> None:

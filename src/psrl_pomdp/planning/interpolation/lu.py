@@ -5,11 +5,11 @@ A basis is m of the columns (points), restricted to m of the states.
 
 from __future__ import annotations
 
-from ..._numba.jit import bare
+from ..._numba.jit import jit_noalloc
 from ..._utils.arrays import Array, Bases, Index
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def factorise(
     columns: Array, basis: Bases, rows: Index, m: int, table: Array, order: Index, line: Array
 ) -> bool:
@@ -44,7 +44,7 @@ def factorise(
     return True
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def solve(table: Array, order: Index, m: int, right: Array, out: Array) -> None:
     """Fill in `out` = B⁻¹ right."""
     for r in range(m):
@@ -59,7 +59,7 @@ def solve(table: Array, order: Index, m: int, right: Array, out: Array) -> None:
         out[r] = total / table[r, r]
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def solve_transposed(table: Array, order: Index, m: int, right: Array, out: Array, line: Array) -> None:
     """Fill in `out` = B⁻ᵀ right; `line` is scratch."""
     for k in range(m):
@@ -75,7 +75,7 @@ def solve_transposed(table: Array, order: Index, m: int, right: Array, out: Arra
         out[order[k]] = line[k]
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def invert(table: Array, order: Index, m: int, inverse: Array, line: Array) -> None:
     """Fill in `inverse`, the transpose of B⁻¹; `line` is scratch."""
     for r in range(m):

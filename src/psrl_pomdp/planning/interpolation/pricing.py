@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._numba.fma import by_arrays
-from ..._numba.jit import bare, fma, kept
+from ..._numba.jit import fma, jit, jit_noalloc
 from ..._utils.arrays import Array, Index
 
 LIST = 96  # points that one full pricing collects
@@ -47,7 +47,7 @@ class SimplexWorkspace(NamedTuple):
     face_tolerance: float  # coordinates of τ below this are interpolated by the vertices alone
 
 
-@kept(inner=True)
+@jit(inner=True)
 def make_workspace(points: Array, n: int, face_tolerance: float) -> SimplexWorkspace:
     """Return a workspace for the first n points, with an empty short list."""
     n_states = len(points)
@@ -89,7 +89,7 @@ def _bunch_maxima_by_arrays(prices: Array, n: int, size: int, maxima: Array) -> 
     return best
 
 
-@bare(inner=True, python=_prices_by_arrays)
+@jit_noalloc(inner=True, python=_prices_by_arrays)
 def _prices(points: Array, worth: Array, n: int, rows: Index, m: int, dual: Array, out: Array) -> None:
     """Fill in `out`, the prices of the first n points."""
     r = (m - 1) % 4 + 1  # so many rows at first, then four at a time: passes over `out` take the time
@@ -115,7 +115,7 @@ def _prices(points: Array, worth: Array, n: int, rows: Index, m: int, dual: Arra
         r += 4
 
 
-@bare(fastmath={"nnan", "nsz"}, inner=True, linked=True)  # else it is not vectorised
+@jit_noalloc(fastmath={"nnan", "nsz"}, inner=True, linked=True)  # else it is not vectorised
 def _largest(values: Array, n: int) -> float:
     """Return the largest of the first n values."""
     best = -1e300
@@ -125,7 +125,7 @@ def _largest(values: Array, n: int) -> float:
     return best
 
 
-@bare(inner=True, python=_bunch_maxima_by_arrays)
+@jit_noalloc(inner=True, python=_bunch_maxima_by_arrays)
 def _bunch_maxima(prices: Array, n: int, size: int, maxima: Array) -> float:
     """Fill in `maxima`, the largest price in each bunch of `size` points, and return the largest of all."""
     best = -1e300
@@ -136,7 +136,7 @@ def _bunch_maxima(prices: Array, n: int, size: int, maxima: Array) -> float:
     return best
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def gather_columns(
     columns: Array, h: Array, rows: Index, m: int, short_list: Index, length: int, listed: Array
 ) -> None:
@@ -148,7 +148,7 @@ def gather_columns(
         listed[n_states, q] = h[short_list[q]]
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def choose_entering(
     points: Array,
     worth: Array,
@@ -186,7 +186,7 @@ def choose_entering(
     return fill_short_list(worth, n, rows, m, _LISTED_SHARE * best, state, workspace)
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def price_all_points(
     points: Array,
     worth: Array,
@@ -207,7 +207,7 @@ def price_all_points(
     return best
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def fill_short_list(
     worth: Array, n: int, rows: Index, m: int, least: float, state: Array, workspace: SimplexWorkspace
 ) -> int:
@@ -229,7 +229,7 @@ def fill_short_list(
     return enter
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def dual_ratio_test(
     rows: Index, m: int, h: Array, dual: Array, row: Array, length: int, workspace: SimplexWorkspace
 ) -> tuple[int, float]:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._numba.jit import bare
+from ..._numba.jit import jit_noalloc
 from ..._utils.arrays import Array, Bases, Index
 from .bases import (
     BAD,
@@ -64,7 +64,7 @@ _MAX_DUAL_PIVOTS = 4  # times m
 _MIN_DUAL_PIVOT, _MAX_DUAL_STEP = 1e-8, 1e3  # smaller pivots and larger weights would ruin a basis
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _values_on_face(
     points: Array, h: Array, n: int, n_states: int, rows: Index, m: int, worth: Array
 ) -> None:
@@ -83,7 +83,7 @@ def _values_on_face(
         worth[i] = h[i] if worth[i] == 0.0 else _EXCLUDED
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def _lies_on_face(column: Array, rows: Index, m: int) -> bool:
     """Return whether a point has no mass outside the states of the face."""
     outside, k = 0.0, 0
@@ -95,7 +95,7 @@ def _lies_on_face(column: Array, rows: Index, m: int) -> bool:
     return outside == 0.0
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _keep_listed_on_face(columns: Array, rows: Index, m: int, short_list: Index) -> int:
     """Remove the points that are not on the face from the short list, and return how many are left."""
     length = 0
@@ -106,7 +106,7 @@ def _keep_listed_on_face(columns: Array, rows: Index, m: int, short_list: Index)
     return length
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _move_face_points_first(columns: Array, rows: Index, m: int, basis: Bases) -> bool:
     """Move points on the face to the front of a basis, and return whether there are m of them."""
     count = 0
@@ -117,7 +117,7 @@ def _move_face_points_first(columns: Array, rows: Index, m: int, basis: Bases) -
     return count == m
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _dual_simplex(
     h: Array, rows: Index, m: int, basis: Bases, state: Array, workspace: SimplexWorkspace
 ) -> int:
@@ -147,7 +147,7 @@ def _dual_simplex(
     return -1
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _primal_simplex(
     points: Array,
     h: Array,
@@ -210,7 +210,7 @@ def _primal_simplex(
     return False
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def _face(tau: Array, rows: Index, whole: Index, face_tolerance: float) -> int:
     """Fill `rows` with the states on which τ has mass above the tolerance, and `whole` with all states.
 
@@ -225,7 +225,7 @@ def _face(tau: Array, rows: Index, whole: Index, face_tolerance: float) -> int:
     return m
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _vertex_weights(tau: Array, h: Array, rows: Index, m: int, basis: Bases, weights: Array) -> float:
     """Append the coordinates of τ outside the face as weights of vertices, and return their value.
 
@@ -247,7 +247,7 @@ def _vertex_weights(tau: Array, h: Array, rows: Index, m: int, basis: Bases, wei
     return value
 
 
-@bare()
+@jit_noalloc()
 def interpolate(
     points: Array,
     h: Array,
@@ -313,7 +313,7 @@ def interpolate(
     return value, state[WORK] + m * m
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _combination(points: Array, basis: Bases, weights: Array, combination: Array) -> None:
     """Fill in `combination` = Σ γ_i g_i."""
     for s in range(len(combination)):
@@ -324,7 +324,7 @@ def _combination(points: Array, basis: Bases, weights: Array, combination: Array
                 combination[s] += weights[k] * points[s, basis[k]]
 
 
-@bare()
+@jit_noalloc()
 def repaired_value(
     points: Array, h: Array, tau: Array, basis: Bases, weights: Array, combination: Array, trimmed: Array
 ) -> float:

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._numba.jit import bare, kept
+from ..._numba.jit import jit, jit_noalloc
 from ..._utils.arrays import Array, Bases, Index
 from ..interpolation.programs import repaired_value
 
 _IMPOSSIBLE = 1e-300  # observations less likely than this are left out
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def sort_order(values: Array, order: Index) -> None:
     """Fill `order` with the places of `values`, from the least to the largest, equal ones in their order."""
     for i in range(len(values)):
@@ -36,7 +36,7 @@ def sort_order(values: Array, order: Index) -> None:
         order[k] = i
 
 
-@bare()
+@jit_noalloc()
 def next_beliefs(joint: Array, belief: Array, action: int, probabilities: Array, beliefs: Array) -> None:
     """Fill `probabilities` with P(o | b, a) and `beliefs` with τ(b, a, o), for every observation o."""
     n_observations, n_states = beliefs.shape
@@ -60,7 +60,7 @@ def next_beliefs(joint: Array, belief: Array, action: int, probabilities: Array,
             probabilities[o] = 0.0
 
 
-@kept()
+@jit()
 def geometry(
     joint: Array,
     state_cost: Array,
@@ -84,7 +84,7 @@ def geometry(
             next_beliefs(joint, belief, a, obs_prob[i, a], tau[i, a])
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def _action_value(
     i: int, a: int, obs_prob: Array, basis: Bases, weights: Array, cost: Array, h: Array
 ) -> float:
@@ -101,7 +101,7 @@ def _action_value(
     return value
 
 
-@bare()
+@jit_noalloc()
 def bellman(
     n: int,
     obs_prob: Array,
@@ -127,7 +127,7 @@ def bellman(
     return low, high
 
 
-@kept()
+@jit()
 def damped_sweeps(
     n: int,
     obs_prob: Array,
@@ -151,7 +151,7 @@ def damped_sweeps(
             h[i] = new[i] - new[0]
 
 
-@kept()
+@jit()
 def stationary_mass(
     n: int,
     obs_prob: Array,
@@ -188,7 +188,7 @@ def stationary_mass(
     return most
 
 
-@kept()
+@jit()
 def certified_residual(
     points: Array, n: int, obs_prob: Array, tau: Array, basis: Bases, weights: Array, cost: Array, h: Array
 ) -> float:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._numba.jit import bare, kept
+from ..._numba.jit import jit, jit_noalloc
 from ..._utils.arrays import Array, Bases, Index, Mask
 from ..interpolation.pricing import LIST, SimplexWorkspace, make_workspace
 from ..interpolation.programs import UNLIMITED_EFFORT, interpolate
 from .grid_steps import sort_order
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _interpolate_by_vertices(
     i: int, h: Array, obs_prob: Array, tau: Array, basis: Bases, weights: Array, cost: Array, values: Array
 ) -> None:
@@ -26,7 +26,7 @@ def _interpolate_by_vertices(
                 values[a] += obs_prob[i, a, o] * weights[i, a, o, s] * h[s]
 
 
-@kept()
+@jit()
 def interpolate_by_vertices(
     first: int, n: int, h: Array, obs_prob: Array, tau: Array, basis: Bases, weights: Array, cost: Array
 ) -> None:
@@ -36,7 +36,7 @@ def interpolate_by_vertices(
         _interpolate_by_vertices(i, h, obs_prob, tau, basis, weights, cost, values)
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def list_support_points(
     a: int, o: int, basis: Bases, weights: Array, own: Bases, seen: Index, short_list: Index
 ) -> None:
@@ -57,7 +57,7 @@ def list_support_points(
     short_list[LIST] = count
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def _any_point(numbers: Bases) -> bool:
     """Return whether any entry is the number of a point rather than -1."""
     found = False
@@ -66,7 +66,7 @@ def _any_point(numbers: Bases) -> bool:
     return found
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def _raise_by_list(
     i: int,
     a: int,
@@ -102,7 +102,7 @@ def _raise_by_list(
     return value, work
 
 
-@kept()
+@jit()
 def interpolate_new_points(
     points: Array,
     h: Array,
@@ -176,7 +176,7 @@ def interpolate_new_points(
     return work
 
 
-@kept()
+@jit()
 def reinterpolate(
     points: Array,
     h: Array,
@@ -225,7 +225,7 @@ def reinterpolate(
     return raised, work
 
 
-@kept()
+@jit()
 def interpolated(
     points: Array, h: Array, n: int, beliefs: Array, face_tolerance: float
 ) -> tuple[Array, float]:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._numba.jit import kept
+from ..._numba.jit import jit
 from ..._utils.arrays import Array, Bases, Index
-from ...inference.filter_bank import drawn
+from ...inference.filter_bank import sample_categorical
 from ..interpolation.pricing import SimplexWorkspace, make_workspace
 from ..interpolation.programs import UNLIMITED_EFFORT, interpolate
 from .grid_steps import next_beliefs, sort_order
 from .interpolation_steps import list_support_points
 
 
-@kept(inner=True)
+@jit(inner=True)
 def lookahead(
     joint: Array,
     state_cost: Array,
@@ -80,7 +80,7 @@ def lookahead(
     return best, action, work
 
 
-@kept()
+@jit()
 def residuals(
     joint: Array,
     state_cost: Array,
@@ -118,7 +118,7 @@ def residuals(
     return out, bases, work
 
 
-@kept()
+@jit()
 def sample_trajectory(
     joint: Array,
     state_cost: Array,
@@ -161,7 +161,7 @@ def sample_trajectory(
         )  # fmt: skip
         residual[step] = best - gain - inner[step]
         work += first + spent
-        o = drawn(probabilities[a], uniforms[step])
+        o = sample_categorical(probabilities[a], uniforms[step])
         belief[:] = beliefs[a, o]
         own_basis[:] = bases[step, a, o]
     return visited, residual, inner, own, bases, belief, work

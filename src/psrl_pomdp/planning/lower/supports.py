@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._numba.jit import bare, kept
+from ..._numba.jit import jit, jit_noalloc
 from ..._utils.arrays import Array, Bases
 from ..interpolation.programs import repaired_value
 
 ROUNDING_WEIGHT = 1e-15  # weights below this are rounding errors
 
 
-@bare(inner=True)
+@jit_noalloc(inner=True)
 def covers_state(points: Array, basis: Bases, weights: Array, s: int) -> bool:
     """Return whether some point of positive weight has positive probability of state s."""
     found = False
@@ -20,7 +20,7 @@ def covers_state(points: Array, basis: Bases, weights: Array, s: int) -> bool:
     return found
 
 
-@kept()
+@jit()
 def interpolation_probabilities(
     points: Array,
     n: int,

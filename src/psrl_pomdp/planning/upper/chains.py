@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from ..._numba.jit import bare, kept
+from ..._numba.jit import jit, jit_noalloc
 from ..._utils.arrays import Array, Index
 from ..dynamics import Dynamics, Factors
 
@@ -49,7 +49,7 @@ class Chain:
         return csr_array(entries(self.dynamics.joint, self.actions, self.successors), shape=(n, n))
 
 
-@kept()
+@jit()
 def entries(
     joint: Array, actions: Index, successors: Index
 ) -> tuple[Array, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -78,7 +78,7 @@ def entries(
     return data, indices, indptr
 
 
-@kept()
+@jit()
 def apply(factors: Factors, actions: Index, successors: Index, h: Array, after: Array) -> None:
     """Fill in `after` = T h, for h[n, s]."""
     n_states = h.shape[1]
@@ -99,7 +99,7 @@ def apply(factors: Factors, actions: Index, successors: Index, h: Array, after: 
             after[node, s] = total
 
 
-@kept()
+@jit()
 def apply_transposed(factors: Factors, actions: Index, successors: Index, mass: Array, after: Array) -> None:
     """Add mass T to `after`."""
     n_states = mass.shape[1]
@@ -114,7 +114,7 @@ def apply_transposed(factors: Factors, actions: Index, successors: Index, mass: 
                         after[next_node, t] += factors.observation[a, o, t] * moved[t]
 
 
-@bare(inner=True, linked=True)
+@jit_noalloc(inner=True, linked=True)
 def propagate(factors: Factors, a: int, belief: Array, moved: Array) -> float:
     """Fill in `moved` = Σ_s b(s) θ(· | s, a), and return the sum of b."""
     n_states, total = len(belief), 0.0
@@ -129,7 +129,7 @@ def propagate(factors: Factors, a: int, belief: Array, moved: Array) -> float:
     return total
 
 
-@kept()
+@jit()
 def stationary(
     factors: Factors,
     actions: Index,
@@ -155,7 +155,7 @@ def stationary(
     return most
 
 
-@kept()
+@jit()
 def relative_value_sweeps(
     factors: Factors,
     actions: Index,

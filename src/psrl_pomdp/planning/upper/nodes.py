@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._numba.jit import bare, kept
+from ..._numba.jit import jit, jit_noalloc
 from ..._utils.arrays import Array, Index, Mask
-from ...inference.filter_bank import drawn
+from ...inference.filter_bank import sample_categorical
 from ..dynamics import Factors
 from ..lower.grid_steps import next_beliefs
 from .chains import propagate
 
 
-@kept()
+@jit()
 def distinct_nodes(actions: Index, successors: Index) -> tuple[Index, Index]:
     """Return the first of the nodes that have the same action and successors, in their order.
 
@@ -61,7 +61,7 @@ def merge_nodes(actions: Index, successors: Index, vectors: Array) -> tuple[Inde
         actions, successors, vectors = actions[first], kind[successors[first]], vectors[first]
 
 
-@kept()
+@jit()
 def reachable_nodes(possible: Mask, actions: Index, successors: Index, start: int) -> tuple[Index, Index]:
     """Return the nodes reachable from `start`, which comes first, and their renumbered successors."""
     n, n_observations = successors.shape
@@ -85,7 +85,7 @@ def reachable_nodes(possible: Mask, actions: Index, successors: Index, start: in
     return order[:count].copy(), next_node
 
 
-@kept()
+@jit()
 def edge_flows(factors: Factors, actions: Index, mass: Array) -> tuple[Array, Array, Index]:
     """Return the edges (node, observation) that are used under the stationary distribution mass[n, s].
 
@@ -125,7 +125,7 @@ def _best_by_arrays(vectors: Array, belief: Array) -> np.intp:
     return total.argmin()
 
 
-@bare(linked=True, python=_best_by_arrays)
+@jit_noalloc(linked=True, python=_best_by_arrays)
 def best_vector(vectors: Array, belief: Array) -> int:
     """Return the n that attains min α_n·b, the first of equals."""
     best, least = 0, np.inf
@@ -138,7 +138,7 @@ def best_vector(vectors: Array, belief: Array) -> int:
     return best
 
 
-@kept()
+@jit()
 def belief_trajectory(joint: Array, actions: Index, vectors: Array, belief: Array, uniforms: Array) -> Array:
     """Return beliefs on a trajectory of the policy that plays the action of the vector with the least α·b.
 
@@ -150,5 +150,5 @@ def belief_trajectory(joint: Array, actions: Index, vectors: Array, belief: Arra
     for step in range(len(uniforms)):
         visited[step] = belief
         next_beliefs(joint, belief, actions[best_vector(vectors, belief)], probabilities, beliefs)
-        belief = beliefs[drawn(probabilities, uniforms[step])].copy()
+        belief = beliefs[sample_categorical(probabilities, uniforms[step])].copy()
     return visited
