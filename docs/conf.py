@@ -43,7 +43,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!psrl_pomdp).*"),  # types of other packages, in signatures
     (
         r"py:class",
-        r"psrl_pomdp\.(inference\.\w+|planning\.interpolation\.pricing|testing\.calibration)\.(Possible|Used|Rows|History|Space|Tuning|Room)",
+        r"psrl_pomdp\.(inference\.\w+|testing\.calibration)\.(Possible|Used|Rows|History|Space|Tuning)",
     ),  # scratch
     (r"py:class", r"psrl_pomdp\.models\.model\._SensorItself"),
 ]

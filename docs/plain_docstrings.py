@@ -23,6 +23,7 @@ _SECTIONS = ("Parameters", "Attributes", "Returns", "Raises")
 _CODE = re.compile(r"(`+)(.+?)\1")
 _BOLD = re.compile(r"(?<![\w*])\*\*([^\s*][^*]*)\*\*(?![\w*])")
 _SLANTED = re.compile(r"(?<![\w*])\*([^\s*][^*]*[^\s*,(])\*(?![\w*])")
+_UNDERLINE = re.compile(r"-{3,}")
 _FIELD = re.compile(r"^    (\w+): ([^=#\n]+?)(?: = [^#\n]+?)?  # (.+)$", re.MULTILINE)
 _ARRAY = re.compile(
     r"(?:numpy\.)?ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], (?:numpy\.)?dtype\[(?:numpy\.)?(\w+)\]\]"
@@ -68,6 +69,8 @@ def _paragraph(lines: list[str], before: list[str]) -> list[str]:
     if not lines[0].strip():
         return [""] + (_paragraph(lines[1:], before) if len(lines) > 1 else [])
     first = lines[0]
+    if len(lines) > 1 and _UNDERLINE.fullmatch(lines[1]):  # a section of numpydoc
+        return [f".. rubric:: {first}", "", *(_paragraph(lines[2:], before) if lines[2:] else [])]
     if first.lstrip().startswith(">>>"):
         return lines
     if first.startswith(("    ", "| ")):
@@ -104,13 +107,17 @@ def _escaped(lines: list[str]) -> list[str]:
 
 
 def fields(cls: type[Any]) -> list[str]:
-    """The comments beside the fields of a class, as a list."""
-    try:
-        source = inspect.getsource(cls)
-    except (OSError, TypeError):
-        return []
-    body = source.split("\n    def ")[0]
-    found = [(name, words) for name, _, words in _FIELD.findall(body) if not name.startswith("_")]
+    """The comments beside the fields of a class and of those that it extends, as a list."""
+    found: list[tuple[str, str]] = []
+    for base in reversed(cls.__mro__):
+        if not base.__module__.startswith("psrl_pomdp"):
+            continue
+        try:
+            source = inspect.getsource(base)
+        except (OSError, TypeError):
+            continue
+        body = source.split("\n    def ")[0]
+        found += [(name, words) for name, _, words in _FIELD.findall(body) if not name.startswith("_")]
     return [f"- `{name}`: {words}" for name, words in found]
 
 

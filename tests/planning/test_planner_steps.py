@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +27,7 @@ from psrl_pomdp.planning.lower.grid import Grid
 from psrl_pomdp.planning.lower.refinement import GridRefinement
 from psrl_pomdp.planning.lower.relative_values import solve_gmres, solve_lu
 from psrl_pomdp.planning.parameters import (
+    ControllerParameters,
     GridParameters,
     PlannerParameters,
     RefinementParameters,
@@ -200,6 +201,34 @@ def test_after_a_look_ahead_in_vain_the_next_one_waits(monkeypatch: pytest.Monke
         assert bounds._lookahead_due == waits * bounds.work
     bounds._lookahead_due = 2.0 * bounds.work
     bounds._improve_by_lookahead()  # it is not due: nothing is left in `gains` for another one
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+def test_bounds_hold_whatever_the_parameters(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that are too long, too short or too few make bounds that are wide, and never wrong ones."""
+    model = random_model(seed, n_states=4, n_readings=3)
+    exact = plan(model, 1e-6)
+    odd = PlannerParameters(
+        grid=GridParameters(
+            damping=1.5, policy_iterations=1, min_coordinate=1e-2, point_separation=1e-2, face_share=5.0
+        ),
+        refinement=RefinementParameters(growth=2.0, dropped_share=0.9),
+        search=SearchParameters(long_search_patience=0.5, lookahead_min_work=0.0, trajectory_steps=3),
+        controllers=ControllerParameters(
+            damping=1.5, scores_at_once=7, max_edges=2, mass_sweeps=1, trajectories=1, dense_pairs=0
+        ),
+    )
+    monkeypatch.setattr(planner, "PARAMETERS", odd)
+    found = plan(model, 1e-6, max_work=5e8)
+    assert found.lower_cost <= exact.upper_cost
+    assert exact.lower_cost <= found.upper_cost
+    assert found.gap > exact.gap
+    assert verify(found, model) == pytest.approx((found.lower, found.upper), abs=1e-9)
+
+
+def test_parameters_cannot_be_changed_in_place() -> None:
+    with pytest.raises(FrozenInstanceError):
+        planner.PARAMETERS.grid.damping = 0.5  # type: ignore[misc]
 
 
 class Chooser(GridRefinement):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..errors import PSRLError
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
-from .solution import Plan
+from .plan_record import PlanRecord
 
 Wanted = dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]]  # arrays by name, with their shapes
 
@@ -20,7 +20,7 @@ class CertificateError(PSRLError, ValueError):
     """Raised for a certificate that proves nothing about a model, or less than the plan claims."""
 
 
-def check_arrays(plan: Plan, n_actions: int, n_observations: int, n_states: int) -> None:
+def check_arrays(plan: PlanRecord, n_actions: int, n_observations: int, n_states: int) -> None:
     """Check that the arrays of a plan make a certificate for models of these sizes.
 
     `n_states` counts the states that the start can reach. Raises `CertificateError`.

@@ -1,10 +1,12 @@
-"""Return the constants that steer planning, as frozen dataclasses with a default for each.
+"""The constants that steer planning: frozen dataclasses with a default for each constant.
 
-None of them can make a bound wrong: a certificate is proved from its own numbers, whatever led to it. They
-decide how fast the gap closes, and how much memory is taken. Tolerances on which a proof relies (what counts
-as rounding) are not here but beside the code that uses them.
+None of them can make a bound wrong, because a certificate is proved from its own numbers. They decide how
+fast the gap closes and how much memory planning takes. Tolerances on which a proof relies (what counts as a
+rounding error) are not here but beside the code that uses them.
 
-"Work" is counted in floating-point operations, roughly; `WorkUnits` says what other things count as.
+`plan` uses the defaults. The names of parameters are internal and may change.
+
+"Work" is a count of floating-point operations; `WorkUnits` says what other things count as.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +13,11 @@ from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from .._utils.arrays import Array
 from ..errors import InvalidModelError, StartDependentError
-from ..models.model import Units
 from .accuracy import at_stake
-from .lower.certificate import LowerCertificate
-from .lower.informed import InformedCertificate
-from .rounds import Round
+from .plan_codec import decoded, encoded
+from .plan_record import PlanRecord
 from .upper.envelopes import max_of_lower_envelope
 from .upper.evaluation import Controller
-
-Status = Literal["closed", "coarse", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
 
 _EQUAL_GAINS = 1e-9  # gains nearer than this are equal for choosing a node
 
@@ -45,7 +40,7 @@ class ControllerRun:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(PlanRecord):
     """Certified bounds on the optimal long-run average, and a policy that attains the worse of them.
 
     `lower` ≤ `upper` are in the user's own units: costs, or rewards. `lower_cost` and `upper_cost` are the
@@ -58,19 +53,6 @@ class Plan:
     model has several closed classes, the bounds are about its own start, `bounds(belief)` returns those from
     another start, and the policy that attains the worse one is the controller itself: `follow(belief)`.
     """
-
-    status: Status
-    lower_cost: float
-    upper_cost: float
-    controller: Controller
-    grid: LowerCertificate | InformedCertificate
-    rounds: tuple[Round, ...]
-    states: tuple[int, ...]  # those that the start can reach: the columns of vectors and points
-    n_states: int  # of the model, states that the start cannot reach included
-    units: Units
-    actions: tuple[str, ...]
-    fingerprint: str  # of the model that was planned for
-    blind_cost: float = 1.0  # upper bound on the scaled cost of the best constant action
 
     @property
     def lower(self) -> float:
@@ -245,9 +227,7 @@ class Plan:
 
     def to_bytes(self) -> bytes:
         """Return the bytes that `save` writes."""
-        from .plan_files import plan_to_bytes
-
-        return plan_to_bytes(self)
+        return encoded(self)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Plan:
@@ -268,9 +248,7 @@ class Plan:
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Plan:
         """Return the plan in the bytes of a file; `name` is for error messages. Raises `ParseError`."""
-        from .plan_files import plan_from_bytes
-
-        return plan_from_bytes(data, name)
+        return decoded(cls, data, name)
 
     def __repr__(self) -> str:
         kind = self.units.kind

@@ -21,8 +21,9 @@ from .lower.informed import InformedCertificate
 from .multichain.bounds import MultichainBounds
 from .multichain.closed_classes import closed_classes
 from .parameters import PlannerParameters
+from .plan_record import Status
 from .rounds import Round, iterate
-from .solution import Plan, Status
+from .solution import Plan
 from .sparse.bound_pair import SparseBoundPair
 from .sparse.dynamics import SparseDynamics
 from .upper.evaluation import Controller

@@ -161,15 +161,9 @@ def interpolate_new_points(
                     elif not near:
                         basis[i, a, o, 0] = -1
                     inner, spent = interpolate(
-                        points,
-                        h,
-                        n,
-                        tau[i, a, o],
-                        basis[i, a, o],
-                        weights[i, a, o],
-                        workspace,
+                        points, h, n, tau[i, a, o], basis[i, a, o], weights[i, a, o], workspace,
                         UNLIMITED_EFFORT,
-                    )
+                    )  # fmt: skip
                     values[a] += obs_prob[i, a, o] * (inner - before)
                     work += spent
             best = min(best, values[a])
