@@ -24,6 +24,7 @@ from psrl_pomdp import (
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.agents.baselines.ba_pomcp import BAPOMCPAgent
 from psrl_pomdp.agents.baselines.certainty import MAPAgent, MeanAgent
+from psrl_pomdp.inference import filter_bank as belief
 from psrl_pomdp.inference.parameter_group import HistoryTarget
 from psrl_pomdp.testing.calibration import Draw, replay
 from psrl_pomdp.testing.calibration import simulate as lived
@@ -60,7 +61,40 @@ def test_a_mixture_of_finite_sets_is_one_big_set() -> None:
         assert (found.mode_model().kernel == wanted.mode_model().kernel).all() or wanted.weights.max() < 0.5
 
 
+<<<<<<< ours
 def evidence(prior: WearPrior, world: Draw, points: int = 150) -> float:
+=======
+def test_a_refresh_of_one_group_finds_beliefs_and_visits_and_leaves_the_others() -> None:
+    """Against the forward recursion over the whole history, for the kernels of all groups."""
+    mixed = MixturePrior([(0.2, FinitePrior(PUMP, KERNELS)), (0.5, WEAR), (0.3, ROWS)])
+    posterior = mixed.posterior(np.random.default_rng(3))
+    history = lived(mixed, 300, np.random.default_rng(4)).history
+    replay(posterior, history)
+    for g in (1, 2):
+        before, kernels = posterior.group_weights, posterior.kernels
+        posterior._refresh([g])
+        assert posterior.group_weights == pytest.approx(before, abs=1e-12)
+        changed = (posterior.kernels != kernels).any(axis=(1, 2, 3))
+        begin, end = posterior._ends[g - 1], posterior._ends[g]
+        assert changed[begin:end].mean() > 0.5
+        assert not changed[:begin].any()
+        assert not changed[end:].any()
+    size = posterior.size
+    again = belief.filters(PUMP, posterior.kernels, np.ones(size))
+    start = np.repeat(PUMP.initial[:, None], size, axis=1)
+    belief.begin(again, start, belief.first_likelihood(PUMP, history.first))
+    lost = PUMP.n_observations
+    readings = np.array([lost if o is None else o for o in history.readings])
+    belief.update_many(again, np.array(history.actions), readings)
+    alive = posterior.weights > 0
+    assert posterior.beliefs[alive] == pytest.approx(again.belief.T[alive], abs=1e-9)
+    assert belief.counts(posterior._filters)[..., alive] == pytest.approx(
+        belief.counts(again)[..., alive], abs=1e-7
+    )
+
+
+def evidence(prior: WearPrior, world: World, points: int = 150) -> float:
+>>>>>>> theirs
     """log ∫ P(observations | φ) f(φ) dφ / P(o_1), by the midpoint rule."""
     posterior = prior.posterior(np.random.default_rng(0))
     replay(posterior, world.history)

@@ -42,6 +42,7 @@ TRUTH = POMDP(PUMP, WEAR.kernels(np.array([[0.04, 0.1]]))[0])
 
 
 def target_after(prior: ParametricPrior, length: int, seed: int) -> tuple[HistoryTarget, Any]:
+    """The density of the parameters after some steps, and the steps."""
     rng = np.random.default_rng(seed)
     history = lived(prior, length, rng).history
     posterior = prior.posterior(rng)
@@ -126,6 +127,19 @@ def test_moves_leave_the_posterior_as_it_is(move: Any) -> None:
 def test_posteriors_of_own_priors_are_calibrated(prior: Any, lives: int, length: int) -> None:
     """False alarm 5e-6 each."""
     assert check_posterior(prior, replicates=lives, length=length) == []
+
+
+def test_a_refresh_resamples_by_weight() -> None:
+    """Where moves change nothing, each member is there as often as its weight says, up to rounding."""
+    prior = WEAR.replace(move=lambda parameters, target, tuning, rng: (parameters, tuning))
+    posterior = prior.posterior(np.random.default_rng(0))
+    posterior.start(0)
+    group: Any = posterior._groups[0]
+    weights = np.arange(group.size) ** 2 / np.square(np.arange(group.size)).sum()
+    after = group.refreshed(weights, posterior._past, np.random.default_rng(1)).parameters
+    counts = (after[:, None] == group.parameters[None]).all(axis=2).sum(axis=0)
+    assert counts.sum() == group.size
+    assert np.abs(counts - group.size * weights).max() < 1.0
 
 
 class Shrinks:
