@@ -61,9 +61,6 @@ def test_a_mixture_of_finite_sets_is_one_big_set() -> None:
         assert (found.mode_model().kernel == wanted.mode_model().kernel).all() or wanted.weights.max() < 0.5
 
 
-<<<<<<< ours
-def evidence(prior: WearPrior, world: Draw, points: int = 150) -> float:
-=======
 def test_a_refresh_of_one_group_finds_beliefs_and_visits_and_leaves_the_others() -> None:
     """Against the forward recursion over the whole history, for the kernels of all groups."""
     mixed = MixturePrior([(0.2, FinitePrior(PUMP, KERNELS)), (0.5, WEAR), (0.3, ROWS)])
@@ -80,9 +77,9 @@ def test_a_refresh_of_one_group_finds_beliefs_and_visits_and_leaves_the_others()
         assert not changed[:begin].any()
         assert not changed[end:].any()
     size = posterior.size
-    again = belief.filters(PUMP, posterior.kernels, np.ones(size))
+    again = belief.make_filter_bank(PUMP, posterior.kernels, np.ones(size))
     start = np.repeat(PUMP.initial[:, None], size, axis=1)
-    belief.begin(again, start, belief.first_likelihood(PUMP, history.first))
+    belief.start_filters(again, start, belief.first_likelihood(PUMP, history.first))
     lost = PUMP.n_observations
     readings = np.array([lost if o is None else o for o in history.readings])
     belief.update_many(again, np.array(history.actions), readings)
@@ -93,8 +90,7 @@ def test_a_refresh_of_one_group_finds_beliefs_and_visits_and_leaves_the_others()
     )
 
 
-def evidence(prior: WearPrior, world: World, points: int = 150) -> float:
->>>>>>> theirs
+def evidence(prior: WearPrior, world: Draw, points: int = 150) -> float:
     """log ∫ P(observations | φ) f(φ) dφ / P(o_1), by the midpoint rule."""
     posterior = prior.posterior(np.random.default_rng(0))
     replay(posterior, world.history)
