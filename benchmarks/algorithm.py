@@ -28,7 +28,7 @@ import numpy as np
 
 from psrl_pomdp import FinitePrior, PSRLAgent, Setting, TSDESchedule, plan, problem, simulate
 from psrl_pomdp._numba.jit import GROUPS
-from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.analysis.separation import separation
 from psrl_pomdp.simulation import Simulation
 
@@ -319,7 +319,7 @@ def learning() -> None:
     times = []
     for seed in range(40):
         truth = family.model(seed % len(family))
-        agent = PSRLAgent(family, seed=seed, effort=Effort(floor=1e-2))
+        agent = PSRLAgent(family, seed=seed, budget=PlanningBudget(min_tolerance=1e-2))
         trace = simulate(truth, agent, 400, seed=seed, checkpoints=range(1, 401))
         found = np.flatnonzero(trace.checkpoints.truth <= 0.999)
         times.append(int(found[-1]) + 2 if len(found) else 1)

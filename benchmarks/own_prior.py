@@ -23,8 +23,8 @@ from psrl_pomdp import (
     POMDP,
     CoarsePlanWarning,
     DirichletPrior,
-    Effort,
     ParametricPrior,
+    PlanningBudget,
     PSRLAgent,
     Setting,
     Simulation,
@@ -83,7 +83,7 @@ class CorePrior:
 
 
 class TimedPlanner:
-    """`plan`, with the seconds that it has taken, within the limits of an effort."""
+    """`plan`, with the seconds that it has taken, within the limits of an budget."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -103,7 +103,11 @@ def run(prior: Any, truth: POMDP, steps: int, driver: Any) -> tuple[float, list[
     timed = TimedPlanner()
     before, where.plan = where.plan, timed.planned
     try:
-        agent = PSRLAgent(prior, seed=1, effort=Effort(floor=0.01, ceiling=0.05, rtol=np.inf, max_work=2e6))
+        agent = PSRLAgent(
+            prior,
+            seed=1,
+            budget=PlanningBudget(min_tolerance=0.01, max_tolerance=0.05, rtol=np.inf, max_work=2e6),
+        )
         begin = time.process_time()
         trace = Simulation(truth, agent, 2, driver=driver).until(steps)
         spent = time.process_time() - begin - timed.seconds

@@ -28,9 +28,9 @@ from psrl_pomdp import (
     POMDP,
     CoarsePlanWarning,
     DirichletPrior,
-    Effort,
     FinitePrior,
     Plan,
+    PlanningBudget,
     PSRLAgent,
     Setting,
     plan,
@@ -93,11 +93,11 @@ def lives(
     world: POMDP, prior: FinitePrior | DirichletPrior, rule: str, horizon: int, seeds: int, best: Plan
 ) -> tuple[np.ndarray, float]:
     """The regret of each life, and the processor seconds of planning."""
-    effort = Effort() if rule == "default" else Effort(rtol=math.inf)
+    budget = PlanningBudget() if rule == "default" else PlanningBudget(rtol=math.inf)
     make = NodeAgent if rule == "range" else PSRLAgent
     before, found = PLANNING.seconds, []
     for seed in range(seeds):
-        trace = simulate(world, make(prior, seed=seed, effort=effort), horizon, seed=seed)
+        trace = simulate(world, make(prior, seed=seed, budget=budget), horizon, seed=seed)
         found.append(float(trace.regret(best)))
     return np.array(found), PLANNING.seconds - before
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from psrl_pomdp import PSRLAgent, plan, problem, simulate
 from psrl_pomdp._utils.arrays import Array
-from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.analysis.estimators import ESTIMATORS, run_sums
 
 PROBLEMS = ("separated", "tiger", "river-swim", "spectrum-access", "railway")
-EFFORT = Effort(floor=1e-4, max_work=3e7)
+EFFORT = PlanningBudget(min_tolerance=1e-4, max_work=3e7)
 
 
 def runs(name: str, seeds: int, horizon: int) -> dict[str, Array]:
@@ -36,7 +36,7 @@ def runs(name: str, seeds: int, horizon: int) -> dict[str, Array]:
     traces = [
         simulate(
             truth,
-            PSRLAgent(world.family, seed=seed, effort=EFFORT),
+            PSRLAgent(world.family, seed=seed, budget=EFFORT),
             horizon,
             seed,
             checkpoints=[horizon // 2],

@@ -31,7 +31,7 @@ def main() -> None:
     model = load(given.file)
     print(model)
     for finding in check_model(model):
-        print(f"  {finding.level}: {finding.text}")
+        print(f"  {finding.severity}: {finding.text}")
 
     best = plan(model, given.tolerance, max_work=3e9)
     print(f"best average {best.units.kind}: {best.lower:.5f} to {best.upper:.5f} ({best.status})")

@@ -63,7 +63,7 @@ def main() -> None:
     setting = what_is_known()
     pump = what_is_true(setting, given.wear)
     for finding in check_model(pump):
-        print(f"{finding.level}: {finding.text}")
+        print(f"{finding.severity}: {finding.text}")
     best = plan(pump, tolerance=1e-4, max_work=1e9)
     print(f"Whoever knows the wear pays {best.lower:.2f} to {best.upper:.2f} euro a day.")
     for belief in ([1, 0, 0], [0.8, 0.2, 0], [0.4, 0.5, 0.1]):

@@ -21,9 +21,9 @@ from psrl_pomdp import (
     POMDP,
     CoarsePlanWarning,
     DirichletPrior,
-    Effort,
     MixturePrior,
     ParametricPrior,
+    PlanningBudget,
     PSRLAgent,
     Setting,
     plan,
@@ -85,9 +85,9 @@ def main() -> None:
         "anything": rows,
     }
     warnings.simplefilter("ignore", CoarsePlanWarning)
-    effort = Effort(ceiling=0.05, max_work=2e7)
+    budget = PlanningBudget(max_tolerance=0.05, max_work=2e7)
     for name, prior in priors.items():
-        agents = [PSRLAgent(prior, seed=seed, effort=effort) for seed in range(options.seeds)]
+        agents = [PSRLAgent(prior, seed=seed, budget=budget) for seed in range(options.seeds)]
         traces = [simulate(truth, agent, options.days, seed) for seed, agent in enumerate(agents)]
         regrets = [float(trace.regret(best)) for trace in traces]
         learned = agents[0].posterior.mean_model().kernel[0]

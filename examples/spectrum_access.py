@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from psrl_pomdp import Effort, FinitePrior, PSRLAgent, plan, problem, regret_curve, simulate
+from psrl_pomdp import FinitePrior, PlanningBudget, PSRLAgent, plan, problem, regret_curve, simulate
 
 
 def main() -> None:
@@ -30,12 +30,14 @@ def main() -> None:
     best = plan(world, tolerance=1e-4, max_work=1e9)
     print(f"With the owners known, {best.lower:.4f} to {best.upper:.4f} of all slots can be used.")
 
-    effort = Effort(floor=1e-3, max_work=3e7)  # plans of this size are good enough for so few slots
+    budget = PlanningBudget(
+        min_tolerance=1e-3, max_work=3e7
+    )  # plans of this size are good enough for so few slots
     known = FinitePrior(world.setting, world.transition[None])
     guests: dict[str, Callable[[int], PSRLAgent]] = {
-        "knows the owners": lambda seed: PSRLAgent(known, seed=seed, effort=effort),
-        f"has {len(family)} candidates": lambda seed: PSRLAgent(family, seed=seed, effort=effort),
-        "knows nothing": lambda seed: PSRLAgent(world.prior, seed=seed, effort=effort),
+        "knows the owners": lambda seed: PSRLAgent(known, seed=seed, budget=budget),
+        f"has {len(family)} candidates": lambda seed: PSRLAgent(family, seed=seed, budget=budget),
+        "knows nothing": lambda seed: PSRLAgent(world.prior, seed=seed, budget=budget),
     }
     for name, guest in guests.items():
         runs = [simulate(world, guest(i), given.slots, seed=i) for i in range(given.seeds)]

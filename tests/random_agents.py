@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from psrl_pomdp import POMDP, DirichletPrior, Effort, FinitePrior, Setting
+from psrl_pomdp import POMDP, DirichletPrior, FinitePrior, PlanningBudget, Setting
 
 Codes = npt.NDArray[np.int64]
 
-COARSE = Effort(floor=0.02, ceiling=0.05)
+COARSE = PlanningBudget(min_tolerance=0.02, max_tolerance=0.05)
 
 
 def family(seed: int, n_kernels: int = 3, first: bool = True, sensors: int = 1) -> FinitePrior:

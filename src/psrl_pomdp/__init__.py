@@ -12,9 +12,9 @@ from ._version import __version__ as __version__
 from .integrations.registration import register_with_gymnasium
 
 if TYPE_CHECKING:
-    from ._utils.findings import Finding
+    from ._utils.issues import Issue
     from .agents.baselines import RandomAgent
-    from .agents.planning_budget import Effort
+    from .agents.planning_budget import PlanningBudget
     from .agents.psrl import PSRLAgent
     from .agents.schedules import DoublingSchedule, FixedSchedule, Schedule, TSDESchedule
     from .analysis import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from .errors import (
         CoarsePlanWarning,
-        ImpossibleObservation,
+        ImpossibleObservationError,
         InvalidModelError,
         OutOfOrderError,
         ParseError,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
     from .io import load, save
     from .models.model import POMDP, Setting, Units
-    from .models.structure import Structure, analyse
+    from .models.structure import ModelStructure, analyze_structure
     from .planning import CertificateError, Plan, plan, plan_many, verify
     from .problems import Problem, problem
     from .simulation.runs import Simulation, simulate
@@ -64,21 +64,22 @@ __all__ = [
     "DirichletPosterior",
     "DirichletPrior",
     "DoublingSchedule",
-    "Effort",
     "EnsemblePosterior",
-    "Finding",
     "FinitePosterior",
     "FinitePrior",
     "FixedSchedule",
-    "ImpossibleObservation",
+    "ImpossibleObservationError",
     "InvalidModelError",
+    "Issue",
     "MixturePrior",
+    "ModelStructure",
     "OutOfOrderError",
     "PSRLAgent",
     "PSRLError",
     "ParametricPrior",
     "ParseError",
     "Plan",
+    "PlanningBudget",
     "PluginError",
     "Problem",
     "RandomAgent",
@@ -87,13 +88,12 @@ __all__ = [
     "Setting",
     "Simulation",
     "StartDependentError",
-    "Structure",
     "Study",
     "TSDESchedule",
     "Trace",
     "Units",
     "UnknownNameError",
-    "analyse",
+    "analyze_structure",
     "bayesian_runs",
     "check_agent",
     "check_model",
@@ -117,7 +117,7 @@ __all__ = [
 
 _ROOMS = {
     "agents.baselines": ("RandomAgent",),
-    "agents.planning_budget": ("Effort",),
+    "agents.planning_budget": ("PlanningBudget",),
     "studies": ("Study", "read_study"),
     "simulation.trace": ("Trace",),
     "simulation.runs": (
@@ -131,11 +131,11 @@ _ROOMS = {
         "TSDESchedule",
     ),
     "agents.psrl": ("PSRLAgent",),
-    "_utils.findings": ("Finding",),
+    "_utils.issues": ("Issue",),
     "testing.checks": ("check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
         "CoarsePlanWarning",
-        "ImpossibleObservation",
+        "ImpossibleObservationError",
         "InvalidModelError",
         "OutOfOrderError",
         "PSRLError",
@@ -167,17 +167,38 @@ _ROOMS = {
         "general_bound",
         "regret_curve",
     ),
-    "models.structure": ("Structure", "analyse"),
+    "models.structure": ("ModelStructure", "analyze_structure"),
 }
+_RENAMED = {
+    "Effort": "PlanningBudget",
+    "Finding": "Issue",
+    "ImpossibleObservation": "ImpossibleObservationError",
+    "Structure": "ModelStructure",
+    "analyse": "analyze_structure",
+}  # names of version 0.1
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
+    if name in _RENAMED:
+        return _by_old_name(name)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_HOME[name]}", __name__), name)
     globals()[name] = value
     return value
+
+
+def _by_old_name(name: str) -> object:
+    """Return what a name of version 0.1 stands for, with a warning."""
+    from ._utils.deprecation import warn_renamed
+
+    warn_renamed(f"psrl_pomdp.{name}", f"psrl_pomdp.{_RENAMED[name]}", stacklevel=4)
+    if name == "Effort":  # which has keywords of its own
+        from .agents.planning_budget import Effort
+
+        return Effort
+    return __getattr__(_RENAMED[name])
 
 
 def __dir__() -> list[str]:

@@ -21,7 +21,7 @@ class UnknownNameError(PSRLError, LookupError):
     """A name that nothing answers to; the message suggests the nearest known one."""
 
 
-class ImpossibleObservation(PSRLError, ValueError):  # noqa: N818 - the name says what happened
+class ImpossibleObservationError(PSRLError, ValueError):
     """A reading that has probability zero under everything that was held possible."""
 
 

@@ -79,7 +79,7 @@ class Posterior(Protocol):
     """The posterior f_t(θ) and the beliefs h_t(·; θ). This is all that `PSRLAgent` asks of a posterior.
 
     Observations and actions are numbers, or names where the setting has names. An observation that is
-    impossible under every kernel of the prior raises `ImpossibleObservation` and changes nothing.
+    impossible under every kernel of the prior raises `ImpossibleObservationError` and changes nothing.
     """
 
     @property

@@ -31,7 +31,7 @@ from psrl_pomdp import (
 )
 from psrl_pomdp._numba import jit as compiled
 from psrl_pomdp._utils.arrays import Array
-from psrl_pomdp.agents.psrl import REASONS, Effort
+from psrl_pomdp.agents.psrl import REASONS, PlanningBudget
 from psrl_pomdp.agents.schedules import FixedSchedule, Schedule
 from psrl_pomdp.simulation import Simulation
 from random_agents import COARSE, dirichlet, family
@@ -62,7 +62,7 @@ def driven(world: POMDP, agent: PSRLAgent, n: int, seed: int = 0) -> Iterator[tu
 
 def test_doubling_starts() -> None:
     prior = family(0)
-    agent = PSRLAgent(prior, effort=COARSE)
+    agent = PSRLAgent(prior, budget=COARSE)
     for _ in driven(prior.model(0), agent, 130):
         pass
     starts = [episode.start for episode in agent.episodes] + [agent.info.episode_start]
@@ -75,7 +75,7 @@ def test_doubling_starts() -> None:
 def test_tsde_episodes_and_the_definition_of_a_pseudo_count(kind: str) -> None:
     finite = family(1, first=False)
     prior = finite if kind == "finite" else dirichlet(finite.setting)
-    agent = PSRLAgent(prior, TSDESchedule(), seed=2, effort=COARSE)
+    agent = PSRLAgent(prior, TSDESchedule(), seed=2, budget=COARSE)
     before = m_start = np.zeros((2, 3), np.int64)
     start, previous = 0, 1
     for t, _ in enumerate(driven(finite.model(0), agent, 300, seed=3), start=1):
@@ -97,8 +97,8 @@ def test_tsde_episodes_and_the_definition_of_a_pseudo_count(kind: str) -> None:
 
 def test_fixed_lengths_and_sched_of_ones_own() -> None:
     prior = family(2)
-    fixed = PSRLAgent(prior, FixedSchedule(5), effort=COARSE)
-    own = PSRLAgent(prior, Schedule("tripling", lambda start, length: 3 * start, "none"), effort=COARSE)
+    fixed = PSRLAgent(prior, FixedSchedule(5), budget=COARSE)
+    own = PSRLAgent(prior, Schedule("tripling", lambda start, length: 3 * start, "none"), budget=COARSE)
     for agent, starts in ((fixed, [1, 6, 11, 16, 21]), (own, [1, 4, 13])):
         for _ in driven(prior.model(0), agent, 24):
             pass
@@ -111,7 +111,7 @@ def test_fixed_lengths_and_sched_of_ones_own() -> None:
 def test_in_plain_sight_pseudo_counts_are_counts_and_episodes_are_those_of_tsde() -> None:
     setting = in_plain_sight(4)
     world = POMDP(setting, np.random.default_rng(5).dirichlet(np.ones(3), size=(2, 3)))
-    agent = PSRLAgent(dirichlet(setting), seed=6, effort=COARSE)
+    agent = PSRLAgent(dirichlet(setting), seed=6, budget=COARSE)
     visits = np.zeros((2, 3), np.int64)
     start, previous, at_start = 0, 1, visits.copy()
     for t, (state, action) in enumerate(driven(world, agent, 400, seed=7), start=1):
@@ -130,8 +130,8 @@ def test_in_plain_sight_a_finite_set_is_tsde_step_for_step() -> None:
     kernels = rng.dirichlet(np.ones(3), size=(4, 2, 3))
     prior = FinitePrior(setting, kernels)
     plans = [plan(prior.model(m), 1e-6) for m in range(4)]
-    fine = Effort(tolerance=lambda start: 1e-6)
-    agent = PSRLAgent(prior, TSDESchedule(), seed=10, effort=fine)
+    fine = PlanningBudget(tolerance=lambda start: 1e-6)
+    agent = PSRLAgent(prior, TSDESchedule(), seed=10, budget=fine)
     samples = np.random.default_rng(np.random.SeedSequence(10, spawn_key=(0,)).spawn(2)[0])
     log_weights, visits = np.zeros(4), np.zeros((2, 3))
     start, previous, last = 0, 1, (-1, -1)
@@ -164,7 +164,7 @@ def test_the_posterior_sampling_identity() -> None:
     differences = []
     for run in range(2000):
         truth = int(rng.integers(3))
-        agent = PSRLAgent(prior, seed=run, effort=COARSE)
+        agent = PSRLAgent(prior, seed=run, budget=COARSE)
         agent.plans = dict(plans)  # not planned again
         played = [action for _, action in driven(prior.model(truth), agent, 7, seed=100_000 + run)]
         sampled = agent.info.kernel_number
@@ -183,7 +183,7 @@ def test_the_posterior_sampling_identity() -> None:
 
 def test_a_lost_reading_predicts_and_teaches_nothing() -> None:
     prior = family(14)
-    agent = PSRLAgent(prior, seed=1, effort=COARSE)
+    agent = PSRLAgent(prior, seed=1, budget=COARSE)
     action = agent.act(0)
     weights, belief = agent.posterior.weights, agent.info.belief
     kernel = agent.info.kernel
@@ -197,7 +197,7 @@ def test_a_lost_reading_predicts_and_teaches_nothing() -> None:
 def test_a_log_is_as_good_as_having_been_there() -> None:
     prior = family(15)
     readings, actions = [0, 1, None, 2, 1, 0], [0, 1, 1, 0, 1, 0]
-    agent = PSRLAgent(prior, seed=3, effort=COARSE)
+    agent = PSRLAgent(prior, seed=3, budget=COARSE)
     agent.learn(readings, actions)
     by_hand = prior.posterior()
     by_hand.start(0)
@@ -217,7 +217,7 @@ def test_a_log_is_as_good_as_having_been_there() -> None:
 def test_a_bad_log_leaves_the_agent_as_it_was() -> None:
     prior = family(15)
     for each in (prior, dirichlet(prior.setting)):
-        agent, fresh = (PSRLAgent(each, seed=3, effort=COARSE) for _ in range(2))
+        agent, fresh = (PSRLAgent(each, seed=3, budget=COARSE) for _ in range(2))
         with pytest.raises(LookupError, match="action 9"):
             agent.learn([0, 1], [9, 0])
         with pytest.raises(UnknownNameError, match=r"observations\[1\]: observation -1: they are numbered"):
@@ -264,8 +264,10 @@ def test_info_explains() -> None:
 
 def test_tolerances_shrink_as_the_theorems_want() -> None:
     prior = family(16)
-    finite = PSRLAgent(prior, seed=0, effort=Effort(ceiling=1.0, floor=1e-3))
-    general = PSRLAgent(dirichlet(prior.setting), seed=0, effort=Effort(ceiling=1.0, floor=0.2))
+    finite = PSRLAgent(prior, seed=0, budget=PlanningBudget(max_tolerance=1.0, min_tolerance=1e-3))
+    general = PSRLAgent(
+        dirichlet(prior.setting), seed=0, budget=PlanningBudget(max_tolerance=1.0, min_tolerance=0.2)
+    )
     for agent, power, floor in ((finite, 1.0, 1e-3), (general, 0.5, 0.2)):
         for _ in driven(prior.model(0), agent, 100):
             pass
@@ -273,8 +275,8 @@ def test_tolerances_shrink_as_the_theorems_want() -> None:
             assert episode.tolerance == pytest.approx(max(floor, episode.start**-power))
             assert episode.upper_cost - episode.lower_cost <= episode.tolerance
             assert episode.shortfall == 0.0
-    starving = Effort(tolerance=lambda t: 1e-13, floor=1e-13, max_work=1.0)
-    starved = PSRLAgent(prior, seed=0, effort=starving)
+    starving = PlanningBudget(tolerance=lambda t: 1e-13, min_tolerance=1e-13, max_work=1.0)
+    starved = PSRLAgent(prior, seed=0, budget=starving)
     starved.act(0)
     assert starved.present_record.shortfall > 0.0
     assert starved.present_record.status == "work limit"
@@ -299,8 +301,8 @@ def test_parts_that_cannot_be_left_are_played_by_the_controller() -> None:
     model = problem("two-rooms")
     setting = Setting([[0.7, 0.3], [0.3, 0.7]], [[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5])
     prior = FinitePrior(setting, model.transition[None])
-    any_gap = Effort(rtol=np.inf)  # the optimum is 0: no gap is a small share of it
-    agent = PSRLAgent(prior, seed=0, effort=any_gap)
+    any_gap = PlanningBudget(rtol=np.inf)  # the optimum is 0: no gap is a small share of it
+    agent = PSRLAgent(prior, seed=0, budget=any_gap)
     paid = 0.0
     for t, (state, action) in enumerate(driven(POMDP(setting, model.transition), agent, 300, seed=5)):
         paid += setting.cost[action, state] * (t >= 200)
@@ -308,15 +310,15 @@ def test_parts_that_cannot_be_left_are_played_by_the_controller() -> None:
     agent.act(None)
     assert agent.info.belief == pytest.approx(agent.posterior.belief(model.transition))
     world = POMDP(setting, model.transition)
-    one = simulate(world, PSRLAgent(prior, effort=any_gap), 200, seed=1, driver="streaming")
-    two = simulate(world, PSRLAgent(prior, effort=any_gap), 200, seed=1, driver="compiled")
+    one = simulate(world, PSRLAgent(prior, budget=any_gap), 200, seed=1, driver="streaming")
+    two = simulate(world, PSRLAgent(prior, budget=any_gap), 200, seed=1, driver="compiled")
     assert (one.actions == two.actions).all()
 
 
 def test_the_controller_is_followed_reading_by_reading() -> None:
     setting = Setting([[0.7, 0.3], [0.3, 0.7]], [[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5], first_observation=None)
     prior = FinitePrior(setting, np.stack([np.eye(2), np.eye(2)])[None])
-    agent = PSRLAgent(prior, FixedSchedule(40), effort=Effort(tolerance=lambda t: 1e-3, rtol=np.inf))
+    agent = PSRLAgent(prior, FixedSchedule(40), budget=PlanningBudget(tolerance=lambda t: 1e-3, rtol=np.inf))
     agent.act(None)
     run = agent.info.plan.follow(agent.info.belief)  # type: ignore[attr-defined]
     rng = np.random.default_rng(6)
@@ -339,8 +341,8 @@ def test_saved_in_the_middle_of_an_episode_is_as_if_never_stopped(
     finite = family(18, first=False, sensors=2)
     prior = finite if kind == "finite" else dirichlet(finite.setting)
     world = finite.model(2)
-    whole = simulate(world, PSRLAgent(prior, schedule, seed=4, effort=COARSE), 300, seed=5)
-    run = Simulation(world, PSRLAgent(prior, schedule, seed=4, effort=COARSE), 5)
+    whole = simulate(world, PSRLAgent(prior, schedule, seed=4, budget=COARSE), 300, seed=5)
+    run = Simulation(world, PSRLAgent(prior, schedule, seed=4, budget=COARSE), 5)
     run.until(131)
     assert isinstance(run.agent, PSRLAgent)
     run.agent.save(tmp_path / "agent.npz")
@@ -361,7 +363,7 @@ def test_known_and_tied_rows_survive_a_file(tmp_path: Path) -> None:
         known={(0, 0): [0.5, 0.5, 0.0]},
         ties=[[(0, 1), (1, 2)]],
     )
-    agent = PSRLAgent(prior, seed=1, effort=COARSE)
+    agent = PSRLAgent(prior, seed=1, budget=COARSE)
     agent.act(0)
     agent.save(tmp_path / "agent.npz")
     again = PSRLAgent.load(tmp_path / "agent.npz")
@@ -370,7 +372,7 @@ def test_known_and_tied_rows_survive_a_file(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_agents(tmp_path: Path) -> None:
-    agent = PSRLAgent(family(20), effort=Effort(tolerance=lambda t: 0.05))
+    agent = PSRLAgent(family(20), budget=PlanningBudget(tolerance=lambda t: 0.05))
     with pytest.raises(InvalidModelError, match=r"\.npz"):
         agent.save(tmp_path / "agent.pkl")
     agent.act(0)
@@ -401,7 +403,7 @@ def test_the_prior_is_checked_at_the_door() -> None:
 
 def test_expected_counts_add_up_to_the_steps() -> None:
     prior = family(21)
-    agent = PSRLAgent(prior, TSDESchedule(), effort=COARSE)
+    agent = PSRLAgent(prior, TSDESchedule(), budget=COARSE)
     for t, _ in enumerate(driven(prior.model(0), agent, 60)):
         total: Array = agent.posterior.expected_counts
         assert total.sum() == pytest.approx(t)
@@ -430,14 +432,14 @@ def test_an_agent_with_a_time_limit_waits_for_compiled_code_when_it_is_made(
     rng = np.random.default_rng(0)
     large = Setting(rng.dirichlet(np.ones(6), size=16), rng.random((3, 16)), np.full(16, 1 / 16))
     PSRLAgent(dirichlet(large))
-    PSRLAgent(family(1), effort=Effort(time_limit=1.0))
+    PSRLAgent(family(1), budget=PlanningBudget(time_limit=1.0))
     assert asked == []
-    PSRLAgent(dirichlet(large), effort=Effort(time_limit=1.0))
+    PSRLAgent(dirichlet(large), budget=PlanningBudget(time_limit=1.0))
     assert asked == [True]
 
 
 def test_what_is_no_schedule_or_no_effort_is_refused() -> None:
     with pytest.raises(InvalidModelError, match="schedule is 'doubling', not Schedule"):
         PSRLAgent(family(1), "doubling")  # type: ignore[arg-type]
-    with pytest.raises(InvalidModelError, match="effort is 3, not Effort"):
-        PSRLAgent(family(1), effort=3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidModelError, match="budget is 3, not PlanningBudget"):
+        PSRLAgent(family(1), budget=3)  # type: ignore[arg-type]

@@ -134,7 +134,7 @@ def test_ranges_hold_every_log_likelihood_ratio() -> None:
 def test_regret_and_posterior_are_within_the_bounds_of_theorem_one() -> None:
     prior = separated()
     bound = finite_bound(prior)
-    traces = [simulate(prior.model(0), PSRLAgent(prior, seed=i, effort=COARSE), 127, i) for i in range(10)]
+    traces = [simulate(prior.model(0), PSRLAgent(prior, seed=i, budget=COARSE), 127, i) for i in range(10)]
     wrong = 1.0 - np.mean([trace.checkpoints.truth for trace in traces], axis=0)
     times = traces[0].times
     assert (wrong <= bound.alpha.value * np.exp(-bound.beta.value * (times - 1.0))).all()
@@ -176,13 +176,13 @@ def separated() -> FinitePrior:
 
 @cache
 def finite_run() -> Trace:
-    return simulate(separated().model(0), PSRLAgent(separated(), effort=COARSE), 200)
+    return simulate(separated().model(0), PSRLAgent(separated(), budget=COARSE), 200)
 
 
 @cache
 def general_run() -> Trace:
     prior = dirichlet(family(51).setting)
-    return simulate(family(51).model(0), PSRLAgent(prior, effort=COARSE), 200)
+    return simulate(family(51).model(0), PSRLAgent(prior, budget=COARSE), 200)
 
 
 def test_good_runs_violate_nothing() -> None:
@@ -190,10 +190,10 @@ def test_good_runs_violate_nothing() -> None:
     assert check_run(general_run()) == []
     prior = family(52, sensors=2)
     for seed in range(5):
-        agent = PSRLAgent(prior, TSDESchedule(), seed=seed, effort=COARSE)
+        agent = PSRLAgent(prior, TSDESchedule(), seed=seed, budget=COARSE)
         assert check_run(simulate(prior.model(1), agent, 500, seed)) == []
     assert check_run(simulate(prior.model(0), Coin(2), 50)) == []
-    fixed = simulate(prior.model(0), PSRLAgent(prior, FixedSchedule(7), effort=COARSE), 60)
+    fixed = simulate(prior.model(0), PSRLAgent(prior, FixedSchedule(7), budget=COARSE), 60)
     assert check_run(fixed, FixedSchedule(7)) == []
     assert check_run(fixed) != []  # it is no doubling schedule
 
@@ -249,7 +249,7 @@ def test_pseudo_counts_over_runs_from_the_prior() -> None:
         prior,
         40,
         120,
-        agent=lambda seed: PSRLAgent(prior, TSDESchedule(), seed, effort=COARSE),
+        agent=lambda seed: PSRLAgent(prior, TSDESchedule(), seed, budget=COARSE),
         tolerance=0.1,
         checkpoints=[5, 40],
     )

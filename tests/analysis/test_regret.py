@@ -25,13 +25,13 @@ from psrl_pomdp import (
     simulate,
 )
 from psrl_pomdp.agents import compiled_steps as steps
-from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.analysis.bounds import Constant, largest_span
 from psrl_pomdp.analysis.decomposition import decompose_sums, promised_costs
 from psrl_pomdp.analysis.estimators import ESTIMATORS, curve_from_sums, run_sums
 from random_agents import COARSE, Coin, dirichlet, family
 
-QUICK = Effort(floor=1e-3)
+QUICK = PlanningBudget(min_tolerance=1e-3)
 
 
 def separated() -> FinitePrior:
@@ -45,7 +45,7 @@ def runs() -> tuple[list[Trace], Plan]:
     """Algorithm 1 in the first world of the separated family, 200 times 300 steps."""
     prior = separated()
     world = prior.model(0)
-    agents = [PSRLAgent(prior, seed=seed, effort=QUICK) for seed in range(200)]
+    agents = [PSRLAgent(prior, seed=seed, budget=QUICK) for seed in range(200)]
     return [simulate(world, agent, 300, seed) for seed, agent in enumerate(agents)], plan(world, 1e-7)
 
 
@@ -120,13 +120,13 @@ def test_each_estimator_is_its_sum() -> None:
     points = traces[0].checkpoints
     assert np.array_equal(run_sums(traces[0], best, "plain"), points.sums[:, steps.COST])
     assert np.array_equal(run_sums(traces[0], best, "expected"), points.sums[:, steps.EXPECTED_COST])
-    assert np.array_equal(run_sums(traces[0], best), traces[0].controlled(best))
+    assert np.array_equal(run_sums(traces[0], best), traces[0].control_variate_sums(best))
 
 
 def test_bayesian_runs_draw_a_world_each_and_plan_for_it() -> None:
     own = separated()
     prior = FinitePrior(own.setting, own.kernels, [0.7, 0.1, 0.1, 0.1])
-    traces, plans = bayesian_runs(prior, 30, 60, effort=QUICK, tolerance=1e-3)
+    traces, plans = bayesian_runs(prior, 30, 60, budget=QUICK, tolerance=1e-3)
     worlds = [trace.model.fingerprint for trace in traces]
     assert worlds == [each.fingerprint for each in plans]
     assert len(set(map(id, plans))) == len(set(worlds)) > 1
@@ -135,7 +135,7 @@ def test_bayesian_runs_draw_a_world_each_and_plan_for_it() -> None:
     curve = regret_curve(traces, plans)
     assert curve.n_runs == 60
     np.testing.assert_allclose(curve.lower[3], traces[3].regret_curve(plans[3])[0])
-    again, _ = bayesian_runs(prior, 30, [3], effort=QUICK, tolerance=1e-3)
+    again, _ = bayesian_runs(prior, 30, [3], budget=QUICK, tolerance=1e-3)
     assert (again[0].actions == traces[3].actions).all()
 
 
@@ -234,7 +234,7 @@ def test_the_lemma_holds_in_the_mean() -> None:
 def test_the_lemma_holds_in_general() -> None:
     """Dirichlet rows, TSDE episodes, coarse plans: the planning error is in R_1."""
     prior = dirichlet(family(41).setting)
-    traces, plans = bayesian_runs(prior, 60, 6, effort=COARSE, tolerance=1e-3)
+    traces, plans = bayesian_runs(prior, 60, 6, budget=COARSE, tolerance=1e-3)
     assert decompose(traces, plans).check() == []
 
 
@@ -252,6 +252,6 @@ def test_what_has_no_decomposition() -> None:
     with pytest.raises(InvalidModelError, match="run 0 has no episodes"):
         decompose([simulate(traces[0].model, Coin(2), 300)], best)
     rooms = problem("two-rooms")
-    agent = PSRLAgent(rooms.prior, TSDESchedule(), effort=COARSE)
+    agent = PSRLAgent(rooms.prior, TSDESchedule(), budget=COARSE)
     with pytest.raises(InvalidModelError, match="depends on the start"):
         decompose([simulate(rooms, agent, 20)], plan(rooms, 0.01))

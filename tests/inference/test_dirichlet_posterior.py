@@ -13,7 +13,7 @@ from oracles import every_path
 from psrl_pomdp import (
     DirichletPosterior,
     DirichletPrior,
-    ImpossibleObservation,
+    ImpossibleObservationError,
     InvalidModelError,
     OutOfOrderError,
     Setting,
@@ -448,18 +448,18 @@ def test_the_impossible_is_named_and_changes_nothing() -> None:
     posterior = DirichletPrior(setting, ring).posterior(np.random.default_rng(0))
     with pytest.raises(OutOfOrderError):
         posterior.update(0, 0)
-    with pytest.raises(ImpossibleObservation, match=r"observation 1 \(b\) .* as the first reading"):
+    with pytest.raises(ImpossibleObservationError, match=r"observation 1 \(b\) .* as the first reading"):
         posterior.start(1)
     posterior.start(0)
     posterior.update_many([0] * 5, [0, 1, 1, 2, 0])
     before = posterior.state()
-    with pytest.raises(ImpossibleObservation, match=r"observation 2 \(c\) .* after action 0 \(on\)"):
+    with pytest.raises(ImpossibleObservationError, match=r"observation 2 \(c\) .* after action 0 \(on\)"):
         posterior.update(0, 2)
     after = posterior.state()
     assert all(np.array_equal(before[name], after[name]) for name in before)
     posterior.update(0, 1)
     impossible = np.array([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]])
-    with pytest.raises(ImpossibleObservation, match="impossible under this kernel"):
+    with pytest.raises(ImpossibleObservationError, match="impossible under this kernel"):
         posterior.belief(impossible)
 
 

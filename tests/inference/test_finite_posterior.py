@@ -13,7 +13,7 @@ from oracles import every_path, random_kernel
 from psrl_pomdp import (
     FinitePosterior,
     FinitePrior,
-    ImpossibleObservation,
+    ImpossibleObservationError,
     InvalidModelError,
     OutOfOrderError,
     Setting,
@@ -129,7 +129,7 @@ def test_a_falsified_kernel_has_weight_zero_for_good() -> None:
     assert posterior.sample_index(np.random.default_rng(0)) == 0
     posterior.update(1, None)
     assert posterior.weights.tolist() == [1.0, 0.0]
-    with pytest.raises(ImpossibleObservation, match="impossible under this kernel"):
+    with pytest.raises(ImpossibleObservationError, match="impossible under this kernel"):
         posterior.belief(posterior.prior.kernels[1])
 
 
@@ -150,14 +150,14 @@ def test_what_is_left_when_the_leader_is_ruled_out_has_weight() -> None:
 
 def test_the_impossible_is_named_and_changes_nothing() -> None:
     posterior = falsifiable().posterior()
-    with pytest.raises(ImpossibleObservation, match=r"observation 1 \(b\) .* as the first reading"):
+    with pytest.raises(ImpossibleObservationError, match=r"observation 1 \(b\) .* as the first reading"):
         posterior.start(1)
     posterior.start(0)
     posterior.update(0, 0)
     before = posterior.state()
-    with pytest.raises(ImpossibleObservation, match=r"observation 1 \(b\) .* after action 1 \(push\)"):
+    with pytest.raises(ImpossibleObservationError, match=r"observation 1 \(b\) .* after action 1 \(push\)"):
         posterior.update(1, 1)
-    with pytest.raises(ImpossibleObservation, match=r"observation 2 \(c\) .* after action 0 \(wait\)"):
+    with pytest.raises(ImpossibleObservationError, match=r"observation 2 \(c\) .* after action 0 \(wait\)"):
         posterior.update_many([0], [2])
     after = posterior.state()
     assert all(np.array_equal(before[name], after[name]) for name in before)

@@ -12,10 +12,10 @@ from own_priors import PUMP, WearPrior
 from psrl_pomdp import (
     POMDP,
     DirichletPrior,
-    Effort,
     FinitePrior,
     InvalidModelError,
     MixturePrior,
+    PlanningBudget,
     PSRLAgent,
     Setting,
     check_posterior,
@@ -31,7 +31,7 @@ from psrl_pomdp.testing.calibration import simulate as lived
 
 pytestmark = pytest.mark.filterwarnings("ignore::psrl_pomdp.CoarsePlanWarning")
 
-QUICK = Effort(floor=1e-2, ceiling=0.05, rtol=np.inf, max_work=2e6)
+QUICK = PlanningBudget(min_tolerance=1e-2, max_tolerance=0.05, rtol=np.inf, max_work=2e6)
 WEAR = WearPrior(k=1.0)
 KERNELS = WEAR.kernels(np.array([[0.04, 0.1], [0.2, 0.1], [0.1, 0.3], [0.3, 0.3]]))
 ROWS = DirichletPrior(PUMP, np.ones((2, 3, 3)))
@@ -186,7 +186,7 @@ TRUTH = POMDP(PUMP, KERNELS[0])
 
 def test_both_ways_choose_the_same_actions() -> None:
     runs = [
-        simulate(TRUTH, PSRLAgent(MIXED, seed=1, effort=QUICK), 400, 2, driver=driver)
+        simulate(TRUTH, PSRLAgent(MIXED, seed=1, budget=QUICK), 400, 2, driver=driver)
         for driver in ("compiled", "streaming")
     ]
     assert (runs[0].actions == runs[1].actions).all()
@@ -195,7 +195,7 @@ def test_both_ways_choose_the_same_actions() -> None:
 
 @pytest.mark.parametrize("kind", [PSRLAgent, MeanAgent, MAPAgent])
 def test_saved_and_loaded_it_goes_on_to_the_last_bit(kind: Any, tmp_path: Path) -> None:
-    agent = kind(MIXED, seed=1, effort=QUICK)
+    agent = kind(MIXED, seed=1, budget=QUICK)
     simulate(TRUTH, agent, 150, 2)
     agent.save(tmp_path / "agent.npz")
     again = kind.load(tmp_path / "agent.npz", prior=MIXED)

@@ -22,10 +22,10 @@ from psrl_pomdp import (
 from psrl_pomdp.agents.baselines.memoryless import MemorylessAgent, MemorylessPolicy
 from psrl_pomdp.agents.baselines.oas_ucrl import OASUCRL
 from psrl_pomdp.agents.baselines.tsde import TSDEAgent
-from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.inference.encoding import is_lost, reading_numbers
 
-COARSE = Effort(floor=0.02, ceiling=0.05)
+COARSE = PlanningBudget(min_tolerance=0.02, max_tolerance=0.05)
 READINGS: tuple[Any, ...] = ("low", None, "high", "low", "high", "high")
 NUMBERS: tuple[Any, ...] = (0, None, 1, 0, 1, 1)
 Maker = Callable[[], Any]
@@ -56,10 +56,10 @@ def pandas_na() -> Any:
 
 
 AGENTS: dict[str, Maker] = {
-    "psrl, finite": lambda: PSRLAgent(pump(), seed=1, effort=COARSE),
-    "psrl, dirichlet": lambda: PSRLAgent(rows(), seed=1, effort=COARSE),
-    "tsde": lambda: TSDEAgent(rows(), 1, effort=COARSE),
-    "oas-ucrl": lambda: OASUCRL(pump().setting, 1, effort=COARSE),
+    "psrl, finite": lambda: PSRLAgent(pump(), seed=1, budget=COARSE),
+    "psrl, dirichlet": lambda: PSRLAgent(rows(), seed=1, budget=COARSE),
+    "tsde": lambda: TSDEAgent(rows(), 1, budget=COARSE),
+    "oas-ucrl": lambda: OASUCRL(pump().setting, 1, budget=COARSE),
 }
 
 
@@ -79,7 +79,7 @@ def test_nan_and_pandas_na_are_lost_readings(made: Maker, lost: Any) -> None:
 
 @pytest.mark.parametrize("lost", [None, float("nan"), pandas_na()], ids=["None", "nan", "NA"])
 def test_the_first_reading_may_be_lost_too(lost: Any) -> None:
-    one, other = PSRLAgent(pump(), seed=2, effort=COARSE), PSRLAgent(pump(), seed=2, effort=COARSE)
+    one, other = PSRLAgent(pump(), seed=2, budget=COARSE), PSRLAgent(pump(), seed=2, budget=COARSE)
     assert one.act(lost) == other.act(None)
     assert np.array_equal(one.info.belief, other.info.belief)
 
@@ -105,7 +105,7 @@ def test_a_log_may_hold_names_numbers_floats_and_lost_readings(prior: Any) -> No
     ]
     found = []
     for readings, actions in logs:
-        agent = PSRLAgent(prior, seed=4, effort=COARSE)
+        agent = PSRLAgent(prior, seed=4, budget=COARSE)
         agent.learn(readings, actions)
         agent.act("low")
         found.append(np.concatenate([agent.posterior.weights, agent.info.belief]))
@@ -126,13 +126,13 @@ def test_a_posterior_takes_names_too(prior: Any) -> None:
 
 
 def test_typos_are_told_with_what_may_have_been_meant() -> None:
-    agent = PSRLAgent(pump(), seed=1, effort=COARSE)
+    agent = PSRLAgent(pump(), seed=1, budget=COARSE)
     with pytest.raises(UnknownNameError, match=r"no observation is called 'hihg' \(did you mean 'high'\?\)"):
         agent.act("hihg")
     assert agent.act("high") in (0, 1)
     with pytest.raises(UnknownNameError, match=r"^no observation is called 'lov' .*known are low, high$"):
         agent.act("lov")
-    log = PSRLAgent(pump(), seed=1, effort=COARSE)
+    log = PSRLAgent(pump(), seed=1, budget=COARSE)
     with pytest.raises(UnknownNameError, match=r"actions\[1\]: no action is called 'mned' \(did you mean"):
         log.learn(["low", "low"], ["run", "mned"])
     with pytest.raises(UnknownNameError, match=r"observations\[2\]: no observation is called 'lw'"):
@@ -145,7 +145,7 @@ def test_typos_are_told_with_what_may_have_been_meant() -> None:
 
 
 def test_names_where_the_setting_has_none() -> None:
-    agent = PSRLAgent(pump(named=False), seed=1, effort=COARSE)
+    agent = PSRLAgent(pump(named=False), seed=1, budget=COARSE)
     with pytest.raises(UnknownNameError, match="have no names here; they are numbered 0 to 1"):
         agent.act("low")
 
@@ -155,8 +155,8 @@ def test_a_first_reading_where_there_is_none_is_told_in_words_of_every_caller(ma
     """The user called `act` or `learn`: an error must not speak of `start`."""
     prior = made(first=False)
     for call in (
-        lambda: PSRLAgent(prior, seed=1, effort=COARSE).act(0),
-        lambda: PSRLAgent(prior, seed=1, effort=COARSE).learn([0, 1], [0, 0]),
+        lambda: PSRLAgent(prior, seed=1, budget=COARSE).act(0),
+        lambda: PSRLAgent(prior, seed=1, budget=COARSE).learn([0, 1], [0, 0]),
         lambda: prior.posterior(np.random.default_rng(0)).start(0),
     ):
         with pytest.raises(OutOfOrderError, match="no reading before the first action: give None") as told:

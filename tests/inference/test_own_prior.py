@@ -13,11 +13,11 @@ from own_priors import PUMP, ManyRates, WearPrior, WearWithGradient
 from psrl_pomdp import (
     POMDP,
     DirichletPrior,
-    Effort,
     FinitePrior,
-    ImpossibleObservation,
+    ImpossibleObservationError,
     InvalidModelError,
     ParametricPrior,
+    PlanningBudget,
     PSRLAgent,
     Simulation,
     UnknownNameError,
@@ -36,7 +36,7 @@ from psrl_pomdp.testing.calibration import simulate as lived
 
 pytestmark = pytest.mark.filterwarnings("ignore::psrl_pomdp.CoarsePlanWarning")
 
-QUICK = Effort(floor=1e-2, ceiling=0.05, rtol=np.inf, max_work=2e6)
+QUICK = PlanningBudget(min_tolerance=1e-2, max_tolerance=0.05, rtol=np.inf, max_work=2e6)
 WEAR = WearPrior()
 TRUTH = POMDP(PUMP, WEAR.kernels(np.array([[0.04, 0.1]]))[0])
 
@@ -235,7 +235,7 @@ def test_what_the_support_rules_out_is_refused_and_changes_nothing() -> None:
         posterior = prior.posterior(np.random.default_rng(0))
         posterior.start(0)
         before = posterior.state()
-        with pytest.raises(ImpossibleObservation, match=under):
+        with pytest.raises(ImpossibleObservationError, match=under):
             posterior.update(0, 2)
         assert all(np.array_equal(before[name], value) for name, value in posterior.state().items())
 
@@ -294,12 +294,12 @@ FAMILY = FinitePrior(PUMP, WEAR.kernels(np.array([[0.04, 0.1], [0.2, 0.1], [0.1,
 @pytest.mark.parametrize("prior", [WEAR, ROWS, FAMILY], ids=["own", "rows", "finite"])
 def test_both_ways_choose_the_same_actions_from_the_same_seed(prior: Any) -> None:
     """Compiled, streamed, and streamed with nothing but the protocol's names."""
-    fast = simulate(TRUTH, PSRLAgent(prior, seed=1, effort=QUICK), 400, 2, driver="compiled")
-    slow = simulate(TRUTH, PSRLAgent(prior, seed=1, effort=QUICK), 400, 2, driver="streaming")
+    fast = simulate(TRUTH, PSRLAgent(prior, seed=1, budget=QUICK), 400, 2, driver="compiled")
+    slow = simulate(TRUTH, PSRLAgent(prior, seed=1, budget=QUICK), 400, 2, driver="streaming")
     hidden: Any = CorePrior(prior)
     if prior is FAMILY:  # finitely many kernels is what its schedule and the accuracy of plans go by
         hidden = _HidesPosterior(PUMP, FAMILY.kernels)
-    agent = PSRLAgent(hidden, seed=1, effort=QUICK)
+    agent = PSRLAgent(hidden, seed=1, budget=QUICK)
     core = simulate(TRUTH, agent, 400, 2)
     assert isinstance(agent.posterior, CoreOnly)
     assert not agent.can_compile
@@ -320,8 +320,8 @@ class _HidesPosterior(FinitePrior):
 
 def test_a_posterior_without_snapshots_is_taken_back_too() -> None:
     """A call that raises leaves the agent as it was, also where its posterior can only be copied."""
-    agent = PSRLAgent(CorePrior(WEAR), seed=1, effort=QUICK)
-    twin = PSRLAgent(CorePrior(WEAR), seed=1, effort=QUICK)
+    agent = PSRLAgent(CorePrior(WEAR), seed=1, budget=QUICK)
+    twin = PSRLAgent(CorePrior(WEAR), seed=1, budget=QUICK)
     for o in (0, 0, 1):
         assert agent.act(o) == twin.act(o)
     good = agent.choose_action
@@ -340,7 +340,7 @@ def test_a_posterior_without_snapshots_is_taken_back_too() -> None:
 
 def test_a_log_is_taken_in_by_any_posterior() -> None:
     seen, did = [0, 0, None, 1, 0, 2], [0, 0, 1, 0, 0, 1]
-    agents = [PSRLAgent(prior, seed=3, effort=QUICK) for prior in (WEAR, CorePrior(WEAR))]
+    agents = [PSRLAgent(prior, seed=3, budget=QUICK) for prior in (WEAR, CorePrior(WEAR))]
     for agent in agents:
         agent.learn(seen, did)
         agent.act(0)
@@ -350,7 +350,7 @@ def test_a_log_is_taken_in_by_any_posterior() -> None:
 
 @pytest.mark.parametrize("kind", [PSRLAgent, MeanAgent, MAPAgent])
 def test_saved_and_loaded_it_goes_on_to_the_last_bit(kind: Any, tmp_path: Path) -> None:
-    agent = kind(WEAR, seed=1, effort=QUICK)
+    agent = kind(WEAR, seed=1, budget=QUICK)
     simulate(TRUTH, agent, 150, 2)
     assert agent.posterior._groups[0].tuning, "no refresh so far: the test would show little"
     agent.save(tmp_path / "agent.npz")
@@ -369,19 +369,19 @@ def test_saved_and_loaded_it_goes_on_to_the_last_bit(kind: Any, tmp_path: Path) 
 
 def test_worlds_for_the_bayesian_regret_are_drawn_from_it() -> None:
     own: Any = WEAR
-    traces, plans = bayesian_runs(own, 60, seeds=2, effort=QUICK, tolerance=0.05, max_work=2e6)
+    traces, plans = bayesian_runs(own, 60, seeds=2, budget=QUICK, tolerance=0.05, max_work=2e6)
     assert traces[0].model.fingerprint != traces[1].model.fingerprint
     assert [trace.horizon for trace in traces] == [60, 60]
     assert len(plans) == 2
-    found = estimate_concentration(own, horizon=30, seeds=2, effort=QUICK)
+    found = estimate_concentration(own, horizon=30, seeds=2, budget=QUICK)
     assert np.isfinite(found.kernel).all()
     own = CorePrior(WEAR)
     with pytest.raises(InvalidModelError, match="CoreOnly has no kernels and weights"):
-        estimate_concentration(own, horizon=30, seeds=1, effort=QUICK)
+        estimate_concentration(own, horizon=30, seeds=1, budget=QUICK)
 
 
 def test_a_prior_that_is_data_may_be_passed_too(tmp_path: Path) -> None:
-    PSRLAgent(ROWS, effort=QUICK).save(tmp_path / "agent.npz")
+    PSRLAgent(ROWS, budget=QUICK).save(tmp_path / "agent.npz")
     assert PSRLAgent.load(tmp_path / "agent.npz", prior=ROWS).prior == ROWS
     with pytest.raises(InvalidModelError, match="not the prior"):
         PSRLAgent.load(tmp_path / "agent.npz", prior=WEAR)
@@ -389,7 +389,7 @@ def test_a_prior_that_is_data_may_be_passed_too(tmp_path: Path) -> None:
 
 def test_a_posterior_without_a_state_cannot_be_saved() -> None:
     with pytest.raises(InvalidModelError, match="CorePrior has no fingerprint and restore"):
-        PSRLAgent(CorePrior(WEAR), effort=QUICK).to_bytes()
+        PSRLAgent(CorePrior(WEAR), budget=QUICK).to_bytes()
 
 
 @pytest.mark.parametrize("kind", [PSRLAgent, BAPOMCPAgent])

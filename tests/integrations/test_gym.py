@@ -94,7 +94,7 @@ def test_the_world_is_that_of_simulate(name: str) -> None:
     agents = [PSRLAgent(world.prior, seed=1) for _ in range(2)]
     trace = simulate(world, agents[0], 300, seed=7)
     run = run_on_env(agents[1], POMDPEnv(world), 300, seed=7)
-    assert run.first_reading == (NOTHING if trace.first_reading is None else trace.first_reading)
+    assert run.first_reading == (NOTHING if trace.first_observation is None else trace.first_observation)
     assert (run.actions == trace.actions).all()
     assert (run.readings == trace.readings).all()
     sign = 1.0 if world.setting.units.kind == "reward" else -1.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import oracles
-from psrl_pomdp import POMDP, Setting, analyse, problem
+from psrl_pomdp import POMDP, Setting, analyze_structure, problem
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.models.structure import smallest_singular_value
 
@@ -28,7 +28,7 @@ def sparse_models(count: int) -> list[Array]:
 def test_classes_agree_with_every_policy() -> None:
     kinds = {"communicating": 0, "weakly": 0, "multichain": 0}
     for transition in sparse_models(400):
-        facts = analyse(world(transition))
+        facts = analyze_structure(world(transition))
         recurrent = {s for c in facts.recurrent_classes for s in c.states}
         assert recurrent == oracles.recurrent_somewhere(transition)
         assert set(facts.transient_states) == set(range(transition.shape[1])) - recurrent
@@ -50,7 +50,7 @@ def test_classes_are_closed_components_with_the_right_period() -> None:
     cycles = [np.roll(np.eye(n), 1, axis=1)[None] for n in (2, 3, 4, 6)]
     for transition in [*sparse_models(400), *cycles]:
         n_actions = transition.shape[0]
-        for c in analyse(world(transition)).recurrent_classes:
+        for c in analyze_structure(world(transition)).recurrent_classes:
             inside = set(c.states)
             stay = [
                 (a, s)
@@ -72,7 +72,7 @@ def test_reachable_states() -> None:
         n_actions, n = transition.shape[:2]
         start = int(rng.integers(n))
         edges = {(s, t) for a in range(n_actions) for s, t in oracles.policy_edges(transition, (a,) * n)}
-        facts = analyse(world(transition, initial=np.eye(n)[start]))
+        facts = analyze_structure(world(transition, initial=np.eye(n)[start]))
         assert set(facts.reachable_states) == {start} | oracles.reach(edges, start)
         assert facts.reachable_classes == tuple(
             c for c in facts.recurrent_classes if set(c.states) <= set(facts.reachable_states)
@@ -81,33 +81,33 @@ def test_reachable_states() -> None:
 
 def test_a_restricted_start_can_make_it_weakly_communicating() -> None:
     two_rooms = problem("two-rooms")
-    assert not analyse(two_rooms).weakly_communicating
+    assert not analyze_structure(two_rooms).weakly_communicating
     in_one = world(two_rooms.transition, initial=np.array([1.0, 0.0]))
-    assert analyse(in_one).weakly_communicating_from_start
+    assert analyze_structure(in_one).weakly_communicating_from_start
 
 
 def test_sensor_facts() -> None:
     kernel = oracles.random_kernel(np.random.default_rng(0), 2, 3)
-    assert analyse(world(kernel)).perfect_observation
+    assert analyze_structure(world(kernel)).perfect_observation
     blurred = np.array([[0.8, 0.2], [0.8, 0.2], [0.1, 0.9]])
-    facts = analyse(world(kernel, blurred))
+    facts = analyze_structure(world(kernel, blurred))
     assert not facts.perfect_observation
     assert facts.indistinguishable_states == ((0, 1),)
     assert facts.sensor_margin == 0.0  # two readings for three states
     by_action = np.stack([np.full((3, 3), 1 / 3), np.eye(3)])
-    facts = analyse(world(kernel, by_action))
+    facts = analyze_structure(world(kernel, by_action))
     assert facts.blind_actions == (0,)
     assert list(facts.sensor_margins) == pytest.approx([0.0, 1.0])
     assert not facts.perfect_observation
     # Readings that name the state up to relabelling are perfect, also with several names for one.
     many = np.array([[0, 0.3, 0.7, 0, 0], [1.0, 0, 0, 0, 0], [0, 0, 0, 0.5, 0.5]])
-    assert analyse(world(kernel, many)).perfect_observation
+    assert analyze_structure(world(kernel, many)).perfect_observation
 
 
 def test_perfect_first_reading_counts() -> None:
     kernel = oracles.random_kernel(np.random.default_rng(0), 1, 2)
     setting = Setting(np.eye(2), [[0.0, 1.0]], [0.5, 0.5], first_observation=[[0.5, 0.5], [0.5, 0.5]])
-    assert not analyse(POMDP(setting, kernel)).perfect_observation
+    assert not analyze_structure(POMDP(setting, kernel)).perfect_observation
 
 
 def test_smallest_singular_value_by_its_definition() -> None:
@@ -121,7 +121,7 @@ def test_smallest_singular_value_by_its_definition() -> None:
 
 
 def test_one_state() -> None:
-    facts = analyse(POMDP(Setting([[1.0]], [[0.3]], [1.0]), [[[1.0]]]))
+    facts = analyze_structure(POMDP(Setting([[1.0]], [[0.3]], [1.0]), [[[1.0]]]))
     assert facts.communicating
     assert facts.perfect_observation
     assert facts.recurrent_classes[0].period == 1

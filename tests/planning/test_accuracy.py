@@ -11,9 +11,9 @@ import pytest
 from psrl_pomdp import (
     POMDP,
     CoarsePlanWarning,
-    Effort,
     FinitePrior,
     InvalidModelError,
+    PlanningBudget,
     PSRLAgent,
     Setting,
     plan,
@@ -53,7 +53,7 @@ def test_the_narrowest_of_the_limits_holds() -> None:
         with pytest.raises(InvalidModelError, match=next(iter(wrong))):
             plan(problem("tiger"), **wrong)  # type: ignore[arg-type]
         with pytest.raises(InvalidModelError, match=next(iter(wrong))):
-            Effort(**wrong)  # type: ignore[arg-type]
+            PlanningBudget(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("gain", [False, True])
@@ -94,7 +94,7 @@ def test_the_default_pays_little_more_than_the_optimum_where_a_rare_event_is_dea
 def test_a_coarse_plan_is_warned_of_once() -> None:
     model = rare_breakdowns()
     prior = FinitePrior(model.setting, model.transition[None])
-    agent = PSRLAgent(prior, effort=Effort(max_work=1.0))
+    agent = PSRLAgent(prior, budget=PlanningBudget(max_work=1.0))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(40):
@@ -102,7 +102,7 @@ def test_a_coarse_plan_is_warned_of_once() -> None:
     assert [each.category for each in caught] == [CoarsePlanWarning]
     assert "% of what is at stake away from optimal" in str(caught[0].message)
     assert caught[0].filename == __file__
-    PSRLAgent(prior, effort=Effort(rtol=math.inf)).act(0)  # the user's own choice
+    PSRLAgent(prior, budget=PlanningBudget(rtol=math.inf)).act(0)  # the user's own choice
 
 
 # -- one step of look-ahead -------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def looked_ahead(agent: PSRLAgent) -> np.ndarray:
 @pytest.mark.parametrize("compiled", [False, True])
 def test_the_action_is_the_best_one_step_ahead_and_info_says_the_same(name: str, compiled: bool) -> None:
     world = problem(name)
-    agent = PSRLAgent(world.prior, seed=3, effort=Effort(floor=0.02, rtol=math.inf))
+    agent = PSRLAgent(world.prior, seed=3, budget=PlanningBudget(min_tolerance=0.02, rtol=math.inf))
     if compiled:
         simulate(world, agent, 50, seed=3)
     rng = np.random.default_rng(4)

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from model_strategies import PUBLIC_FILES
-from psrl_pomdp import InvalidModelError, Problem, Units, UnknownNameError, analyse, load, problem
+from psrl_pomdp import InvalidModelError, Problem, Units, UnknownNameError, analyze_structure, load, problem
 from psrl_pomdp.analysis.separation import separation
 from psrl_pomdp.problems import catalogue
 
@@ -37,7 +37,7 @@ def test_every_problem_is_told_and_has_priors_with_the_truth_in_them(name: str) 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_said_of_the_assumptions_agrees_with_what_can_be_computed(name: str) -> None:
     model = problem(name)
-    facts, said = analyse(model), model.entry.assumptions
+    facts, said = analyze_structure(model), model.entry.assumptions
     for text in (said.bellman, said.separation, said.belief, said.kernel):
         assert text.split(":")[0] in ("holds", "fails", "open")
     if not facts.weakly_communicating_from_start:
@@ -98,7 +98,7 @@ def test_river_swim_rows() -> None:
     assert model.setting.observation[0, 3].tolist() == pytest.approx([0, 0, 0.2, 0.6, 0.2, 0])
     assert model.setting.own_cost[0, 0] == pytest.approx(0.005)
     assert model.setting.own_cost[1, 5] == 1.0
-    assert analyse(problem("river-swim-observed")).perfect_observation
+    assert analyze_structure(problem("river-swim-observed")).perfect_observation
     assert (problem("river-swim-observed").transition == model.transition).all()
 
 

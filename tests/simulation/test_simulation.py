@@ -21,7 +21,7 @@ from psrl_pomdp import (
 )
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.agents import compiled_steps as steps
-from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.inference import filter_bank as filtering
 from psrl_pomdp.simulation import Simulation
 from psrl_pomdp.simulation.runs import log_spaced
@@ -38,7 +38,7 @@ def test_both_drivers_give_the_same_run(kind: str, sensors: int, first: bool) ->
     traces = [
         simulate(
             finite.model(1),
-            PSRLAgent(prior, TSDESchedule(), seed=7, effort=COARSE),
+            PSRLAgent(prior, TSDESchedule(), seed=7, budget=COARSE),
             400,
             seed=8,
             driver=driver,
@@ -71,7 +71,7 @@ def test_a_run_is_the_same_wherever_its_arrays_lie(monkeypatch: pytest.MonkeyPat
 
     def counted() -> bytes:
         assert model.family is not None
-        agent = PSRLAgent(model.family, seed=1, effort=COARSE)
+        agent = PSRLAgent(model.family, seed=1, budget=COARSE)
         return simulate(model, agent, 300, seed=2).checkpoints.expected.tobytes()
 
     usual = counted()
@@ -82,7 +82,7 @@ def test_a_run_is_the_same_wherever_its_arrays_lie(monkeypatch: pytest.MonkeyPat
 def beliefs_along(trace: Trace) -> Array:
     """h_t(·; θ*) for t = 1..T + 1, in plain numpy."""
     model = trace.model
-    belief = first_belief(model, trace.first_reading)
+    belief = first_belief(model, trace.first_observation)
     out = [belief]
     for action, reading in zip(trace.actions, trace.readings, strict=True):
         belief = (belief @ model.transition[action]) * model.setting.observation[action][:, reading]
@@ -93,7 +93,7 @@ def beliefs_along(trace: Trace) -> Array:
 
 def test_sums_and_visits_by_plain_loops() -> None:
     prior = family(31)
-    agent = PSRLAgent(prior, seed=1, effort=COARSE)
+    agent = PSRLAgent(prior, seed=1, budget=COARSE)
     trace = simulate(prior.model(0), agent, 200, seed=2, every_step=True)
     assert trace.states is not None
     model, beliefs = trace.model, beliefs_along(trace)
@@ -132,7 +132,7 @@ def _as_if(trace: Trace, model: POMDP) -> Trace:
 
 def test_the_control_variate_by_a_plain_loop() -> None:
     prior = family(32)
-    trace = simulate(prior.model(0), PSRLAgent(prior, effort=COARSE), 60, seed=3)
+    trace = simulate(prior.model(0), PSRLAgent(prior, budget=COARSE), 60, seed=3)
     best = plan(prior.model(0), 1e-5)
     model, beliefs = trace.model, beliefs_along(trace)
     vectors = best.controller.vectors
@@ -149,7 +149,9 @@ def test_the_control_variate_by_a_plain_loop() -> None:
             after = (b @ model.transition[action]) * model.setting.observation[action][:, o]
             total += after.sum() * value(after / after.sum())
         at[t + 1] = total + value(beliefs[0]) - value(beliefs[t + 1])
-    np.testing.assert_allclose(trace.controlled(best), [at[int(t)] for t in trace.times], atol=1e-10)
+    np.testing.assert_allclose(
+        trace.control_variate_sums(best), [at[int(t)] for t in trace.times], atol=1e-10
+    )
     regret = trace.regret(best)
     assert regret.upper - regret.lower == pytest.approx(60 * best.gap, rel=1e-6)
     assert regret.lower <= float(regret) <= regret.upper
@@ -187,8 +189,8 @@ def test_agents_without_a_posterior() -> None:
 
 def test_a_run_taken_further_is_the_same_run() -> None:
     prior = family(35)
-    whole = simulate(prior.model(0), PSRLAgent(prior, effort=COARSE), 500, seed=6)
-    run = Simulation(prior.model(0), PSRLAgent(prior, effort=COARSE), 6)
+    whole = simulate(prior.model(0), PSRLAgent(prior, budget=COARSE), 500, seed=6)
+    run = Simulation(prior.model(0), PSRLAgent(prior, budget=COARSE), 6)
     for horizon in (1, 2, 77, 500):
         further = run.until(horizon)
         assert further.horizon == horizon
@@ -202,19 +204,19 @@ def test_checkpoints() -> None:
     prior = family(36)
     assert log_spaced(1000, 1).tolist() == [1, 10, 100, 1000]
     assert log_spaced(1).tolist() == [1]
-    trace = simulate(prior.model(0), PSRLAgent(prior, effort=COARSE), 100, checkpoints=[50, 7, 7, 900])
+    trace = simulate(prior.model(0), PSRLAgent(prior, budget=COARSE), 100, checkpoints=[50, 7, 7, 900])
     assert trace.times.tolist() == [7, 50, 100]
     seen: list[int] = []
-    simulate(prior.model(0), PSRLAgent(prior, effort=COARSE), 100, progress=seen.append)
+    simulate(prior.model(0), PSRLAgent(prior, budget=COARSE), 100, progress=seen.append)
     assert seen[-1] == 100
 
 
 def test_what_cannot_be_run_is_named() -> None:
     prior = family(37)
-    agent = PSRLAgent(prior, effort=COARSE)
+    agent = PSRLAgent(prior, budget=COARSE)
     with pytest.raises(InvalidModelError, match="checkpoint 0"):
         simulate(prior.model(0), agent, 10, checkpoints=[0, 5])
-    used = PSRLAgent(prior, effort=COARSE)
+    used = PSRLAgent(prior, budget=COARSE)
     used.act(0)
     with pytest.raises(InvalidModelError, match="lived for 1 steps"):
         simulate(prior.model(0), used, 10)
@@ -254,7 +256,7 @@ def test_structural_zeros_that_the_world_breaks() -> None:
     wrong = POMDP(setting, np.full((1, 2, 2), 0.5))
     for driver in ("streaming", "compiled"):
         with pytest.raises(ValueError, match="probability 0"):
-            simulate(wrong, PSRLAgent(prior, effort=COARSE), 50, driver=driver)
+            simulate(wrong, PSRLAgent(prior, budget=COARSE), 50, driver=driver)
 
 
 def test_learning_works_on_the_separated_family() -> None:
@@ -262,5 +264,10 @@ def test_learning_works_on_the_separated_family() -> None:
     model = problem("separated")
     assert model.family is not None
     for seed in range(20):
-        trace = simulate(model, PSRLAgent(model.family, seed=seed, effort=Effort(floor=1e-3)), 200, seed=seed)
+        trace = simulate(
+            model,
+            PSRLAgent(model.family, seed=seed, budget=PlanningBudget(min_tolerance=1e-3)),
+            200,
+            seed=seed,
+        )
         assert trace.checkpoints.truth[-1] > 0.999

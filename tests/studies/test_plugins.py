@@ -299,7 +299,7 @@ def test_a_name_that_is_claimed_twice(tmp_path: Path, monkeypatch: pytest.Monkey
     assert kind_of("psrl") is LEARNERS["psrl"]
     [theirs] = [p for p in registry.plugins("agents") if p.name == "psrl" and not p.built_in]
     [finding] = check_plugin(theirs)
-    assert finding.level == "wrong"
+    assert finding.severity == "error"
     assert "claimed by one 1.0 and psrl-pomdp" in finding.text
 
 
@@ -503,26 +503,26 @@ def test_another_version_than_that_of_the_beginning_is_told(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("group", "name", "level", "why"),
     [
-        ("agents", "Still", "doubtful", "no to_bytes"),
-        ("agents", "Wild", "wrong", "its action 99 at step 1"),
-        ("agents", "Failing", "wrong", r"raised KeyError\('oops'\) when an agent was made"),
-        ("priors", "no_prior", "wrong", "which is no prior"),
-        ("planners", "wrong_planner", "wrong", "does not hold the optimum"),
-        ("planners", "NUMBER", "wrong", "cannot be called"),
-        ("problems", "shaky_problem", "wrong", "made twice"),
-        ("executors", "LossyEngine", "wrong", "an error that a job raises is lost"),
-        ("executors", "TimidEngine", "wrong", "the queue is closed"),
+        ("agents", "Still", "warning", "no to_bytes"),
+        ("agents", "Wild", "error", "its action 99 at step 1"),
+        ("agents", "Failing", "error", r"raised KeyError\('oops'\) when an agent was made"),
+        ("priors", "no_prior", "error", "which is no prior"),
+        ("planners", "wrong_planner", "error", "does not hold the optimum"),
+        ("planners", "NUMBER", "error", "cannot be called"),
+        ("problems", "shaky_problem", "error", "made twice"),
+        ("executors", "LossyEngine", "error", "an error that a job raises is lost"),
+        ("executors", "TimidEngine", "error", "the queue is closed"),
     ],
 )
 def test_checks_find_what_is_broken(group: str, name: str, level: str, why: str) -> None:
     findings = check_plugin(registry.find(group, f"{HERE}:{name}"))
-    assert [f for f in findings if f.level == level and re.search(why, f.text)], findings
+    assert [f for f in findings if f.severity == level and re.search(why, f.text)], findings
 
 
 def test_checks_find_nothing_in_what_is_whole(registered: None) -> None:
     for group, name in (("executors", "InlineEngine"), ("problems", "small_tiger")):
         found = check_plugin(registry.find(group, f"{HERE}:{name}"))
-        assert [f for f in found if f.level == "wrong"] == []
+        assert [f for f in found if f.severity == "error"] == []
     registry.register("formats", "mine", f"{HERE}:JSON_AGAIN")
     assert check_plugin(registry.find("formats", "mine")) == []
     registry.register("formats", "careless", f"{HERE}:CARELESS")

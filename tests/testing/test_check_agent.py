@@ -15,9 +15,9 @@ from random_agents import COARSE, dirichlet, family
 def test_ours_keep_their_promises() -> None:
     prior = family(40)
     model = prior.model(0)
-    assert check_agent(lambda seed: PSRLAgent(prior, seed=seed, effort=COARSE), model) == []
+    assert check_agent(lambda seed: PSRLAgent(prior, seed=seed, budget=COARSE), model) == []
     general = dirichlet(prior.setting)
-    assert check_agent(lambda seed: PSRLAgent(general, seed=seed, effort=COARSE), model) == []
+    assert check_agent(lambda seed: PSRLAgent(general, seed=seed, budget=COARSE), model) == []
     assert check_agent(lambda seed: RandomAgent(2, seed), model) == []
 
 

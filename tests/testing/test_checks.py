@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psrl_pomdp import POMDP, Finding, Setting, check_model, problem
+from psrl_pomdp import POMDP, Issue, Setting, check_model, problem
 
 
 def findings(level: str, model: Any) -> list[str]:
-    return [finding.text for finding in check_model(model) if finding.level == level]
+    return [finding.text for finding in check_model(model) if finding.severity == level]
 
 
 def world(**changes: Any) -> POMDP:
@@ -63,36 +63,36 @@ def test_nothing_is_found_where_nothing_is() -> None:
     ],
 )
 def test_doubts(changes: dict[str, Any], words: str) -> None:
-    found = findings("doubtful", world(**changes))
+    found = findings("warning", world(**changes))
     assert any(words in text for text in found), found
 
 
 def test_states_that_no_reading_tells_apart() -> None:
-    found = findings("doubtful", problem("lookalikes"))
+    found = findings("warning", problem("lookalikes"))
     assert any("no reading tells storm-east, storm-west apart" in text for text in found)
 
 
 def test_notes() -> None:
-    notes = findings("note", problem("machine-repair"))
+    notes = findings("info", problem("machine-repair"))
     assert any(
         "nothing is read about the state after manufacture, inspect, replace" in text for text in notes
     )
     assert any("not full rank" in text for text in notes)
     model = POMDP(world().setting, world().transition, remarks=["from a file"])
-    assert findings("note", model) == ["from a file"]
+    assert findings("info", model) == ["from a file"]
 
 
 def test_wrong_files_and_objects(tmp_path: Path) -> None:
     path = tmp_path / "broken.pomdp"
     path.write_text("states: 2\nactions: 1\nobservation: 2")
     unknown = "broken.pomdp:3: unknown keyword 'observation' (did you mean 'observations'?)"
-    assert check_model(path) == [Finding("wrong", unknown)]
-    assert "no such file" in findings("wrong", tmp_path / "absent.pomdp")[0]
-    assert findings("wrong", 3) == ["a int is not a POMDP"]
+    assert check_model(path) == [Issue("error", unknown)]
+    assert "no such file" in findings("error", tmp_path / "absent.pomdp")[0]
+    assert findings("error", 3) == ["a int is not a POMDP"]
 
 
 def test_an_unlocked_array_is_noticed() -> None:
     model = world()
     model.transition.setflags(write=True)
     model.transition[0, 0, 0] = 0.8
-    assert findings("wrong", model) == ["transition[a=wait, s=up] sums to 0.9"]
+    assert findings("error", model) == ["transition[a=wait, s=up] sums to 0.9"]

@@ -120,7 +120,7 @@ class Forgetful(WearPrior):
 def test_broken_priors_are_told(prior: Any, says: str) -> None:
     found = check_prior(prior)
     assert any(says in finding.text for finding in found), found
-    assert {finding.level for finding in found} == {"wrong"}
+    assert {finding.severity for finding in found} == {"error"}
 
 
 class LosesSteps(EnsemblePosterior):

@@ -21,8 +21,8 @@ from psrl_pomdp.simulation import Simulation
 from random_agents import COARSE, dirichlet, family
 
 MAKERS: dict[str, Callable[[int], PSRLAgent]] = {
-    "finite": lambda seed: PSRLAgent(family(1), seed=seed, effort=COARSE),
-    "dirichlet": lambda seed: PSRLAgent(dirichlet(family(1).setting), seed=seed, effort=COARSE),
+    "finite": lambda seed: PSRLAgent(family(1), seed=seed, budget=COARSE),
+    "dirichlet": lambda seed: PSRLAgent(dirichlet(family(1).setting), seed=seed, budget=COARSE),
 }
 
 
@@ -92,7 +92,7 @@ def test_a_planner_that_fails_leaves_no_trace(kind: str) -> None:
 
     def agent(own: Any) -> PSRLAgent:
         prior = family(1) if kind == "finite" else dirichlet(family(1).setting)
-        return PSRLAgent(prior, seed=6, effort=COARSE, planner=own)
+        return PSRLAgent(prior, seed=6, budget=COARSE, planner=own)
 
     shaken, calm = agent(planner), agent(lambda model, tolerance, time_limit: plan(model, tolerance))
     failures = 0
@@ -255,7 +255,7 @@ def test_agents_can_be_copied() -> None:
 def test_a_simulation_that_was_cut_short_refuses_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its world may be ahead of its agent."""
     prior = family(1)
-    agent = PSRLAgent(prior, effort=COARSE)
+    agent = PSRLAgent(prior, budget=COARSE)
     run = Simulation(prior.model(0), agent)
     run.until(20)
     good = PSRLAgent.choose_kernel
@@ -270,7 +270,7 @@ def test_a_simulation_that_was_cut_short_refuses_to_go_on(monkeypatch: pytest.Mo
     with pytest.raises(OutOfOrderError, match="cut short"):
         run.until(200)
     assert agent.act(0) in (0, 1)  # the agent itself is whole
-    assert len(simulate(prior.model(0), PSRLAgent(prior, effort=COARSE), 50).actions) == 50
+    assert len(simulate(prior.model(0), PSRLAgent(prior, budget=COARSE), 50).actions) == 50
 
 
 def test_what_a_signal_handler_raised_comes_out_as_itself() -> None:

@@ -260,7 +260,9 @@ def test_an_ensemble_does_the_same_interpreted_and_compiled(prior: pp.DirichletP
     found = []
     for way in (True, False):
         with running(way):
-            agent = pp.PSRLAgent(prior, seed=1, effort=pp.Effort(floor=0.2, ceiling=0.2))
+            agent = pp.PSRLAgent(
+                prior, seed=1, budget=pp.PlanningBudget(min_tolerance=0.2, max_tolerance=0.2)
+            )
             reading = None if prior.setting.first_observation is None else 0
             actions = [agent.act(reading), *(agent.act(k % 2) for k in range(8))]
             own: Any = agent.posterior
@@ -559,7 +561,7 @@ for prior in (world.family, world.prior):
         agent.info
         agent = pp.PSRLAgent.from_bytes(agent.to_bytes())
         agent.act(1)
-        trace.controlled(pp.plan(world, 1e-2))
+        trace.control_variate_sums(pp.plan(world, 1e-2))
 print([group.compiled for group in compiled.GROUPS])
 """
 

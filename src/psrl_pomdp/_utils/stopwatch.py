@@ -1,4 +1,4 @@
-"""How long this process has planned, in seconds of its own: for tables of effort, never for decisions."""
+"""How long this process has planned, in seconds of its own: for tables of budget, never for decisions."""
 
 from __future__ import annotations
 

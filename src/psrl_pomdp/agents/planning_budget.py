@@ -1,14 +1,16 @@
-"""How well an agent plans, and at what cost."""
+"""The planning budget of an agent: how small the gap of a plan has to be, and what planning may cost."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
+from .._utils.deprecation import renamed_keywords
 from ..errors import InvalidModelError
 from ..models.model import POMDP
 from ..planning import Plan, plan
@@ -16,7 +18,8 @@ from ..planning import Plan, plan
 Tolerance = Callable[[int], float]  # t_k -> ε_k
 
 _MAY_BE_NONE = ("max_work", "time_limit", "rtol", "atol")
-_ABOVE_ZERO = ("ceiling", "rtol", "atol")
+_ABOVE_ZERO = ("max_tolerance", "rtol", "atol")
+_IN_FILES = {"min_tolerance": "floor", "max_tolerance": "ceiling"}
 _LARGEST = sys.float_info.max / 1e10  # stands for infinity in files, whose JSON has none
 
 # Shares of what is at stake within which plans are made by default. A plan for a member of a finite set is
@@ -35,29 +38,46 @@ def one_over_root(start: int) -> float:
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How well to plan, and at what cost.
+class PlanningBudget:
+    """Tolerance and work limits of the planner, for each episode of an agent.
 
-    A plan's gap is within ε_k, which is `tolerance(t_k)` but between `floor` and `ceiling`, in shares of the
-    cost's range; within `rtol` as a share of what is at stake (`planning.accuracy`); and within `atol` in the
-    user's units, such as euro a day. `max_work` counts operations, so that runs repeat; `time_limit` seconds
-    are for use in front of a real system, where they need not. A number that makes no sense raises
-    `InvalidModelError`.
+    The gap of a plan is at most ε_k, a share of the range of costs; at most `rtol` of what is at stake
+    (`planning.accuracy`); and at most `atol` in the user's units.
 
-    >>> Effort(rtol=0.05)             # within 5 % of what is at stake
-    Effort(rtol=0.05)
-    >>> Effort(atol=1.0)              # within one unit of cost a step
-    Effort(atol=1.0)
+    Parameters
+    ----------
+    tolerance
+        A function t_k -> ε_k; None is 1/t_k for a finite prior and 1/√t_k for any other.
+    min_tolerance, max_tolerance
+        ε_k is clipped to [min_tolerance, max_tolerance].
+    max_work
+        How many operations one plan may take. Runs with this limit alone can be repeated to the last bit.
+    max_points
+        How many beliefs the grid of the lower bound may have.
+    time_limit
+        Seconds for one plan, for use in front of a real system. Runs with it cannot be repeated exactly.
+    rtol, atol
+        Further limits of the gap; None is 0.02 (finite prior) or 0.1 for `rtol`, and no limit for `atol`.
+
+    Raises
+    ------
+    InvalidModelError
+        For a number that is negative, not a number or of the wrong kind.
+
+    >>> PlanningBudget(rtol=0.05)             # within 5 % of what is at stake
+    PlanningBudget(rtol=0.05)
+    >>> PlanningBudget(atol=1.0)              # within one unit of cost a step
+    PlanningBudget(atol=1.0)
     """
 
-    tolerance: Tolerance | None = None  # 1/t_k for a finite set, 1/√t_k otherwise
-    floor: float = 1e-6
-    ceiling: float = 0.02
+    tolerance: Tolerance | None = None
+    min_tolerance: float = 1e-6
+    max_tolerance: float = 0.02
     max_work: float | None = 3e8
     max_points: int = 2000
     time_limit: float | None = None
-    rtol: float | None = None  # .02 for a finite set, .1 otherwise; infinity for no such limit
-    atol: float | None = None  # no such limit
+    rtol: float | None = None
+    atol: float | None = None
 
     def __post_init__(self) -> None:
         """Check every number, and turn numpy's numbers into Python's, which files can hold."""
@@ -65,23 +85,23 @@ class Effort:
             if name != "tolerance" and not (value is None and name in _MAY_BE_NONE):
                 object.__setattr__(self, name, _checked(name, value))
 
-    def at(self, start: int, rule: Tolerance) -> float:
-        """ε_k for an episode that begins at `start`, by the user's rule or else by `rule`."""
-        wanted = (self.tolerance or rule)(start)
-        return float(min(self.ceiling, max(self.floor, wanted)))
+    def tolerance_at(self, start: int, default: Tolerance) -> float:
+        """Return ε_k for the episode that starts at `start`; `default` is for a budget without a rule."""
+        wanted = (self.tolerance or default)(start)
+        return float(min(self.max_tolerance, max(self.min_tolerance, wanted)))
 
-    def planned(
-        self, model: POMDP, tolerance: float, near: Plan | None = None, rtol: float = GENERAL_RTOL
+    def solve(
+        self, model: POMDP, tolerance: float, warm_start: Plan | None = None, rtol: float = GENERAL_RTOL
     ) -> Plan:
-        """A plan within these limits, begun from the plan `near`; `rtol` is for an effort without its own.
+        """Return a plan for `model` within this budget; `rtol` is for a budget without its own.
 
-        Ctrl-C is passed on, not planned around.
+        Ctrl-C raises `KeyboardInterrupt`; no plan is returned then.
         """
         found = plan(
             model,
             tolerance,
             self.time_limit,
-            warm_start=near,
+            warm_start=warm_start,
             rtol=self.rtol or rtol,
             atol=self.atol,
             max_work=self.max_work,
@@ -91,21 +111,49 @@ class Effort:
             raise KeyboardInterrupt
         return found
 
-    def words(self) -> dict[str, float | None]:
-        """For files: all but the tolerance, which is code."""
+    def to_dict(self) -> dict[str, float | None]:
+        """Return the numbers for a file, by the names that files of version 0.1 have too.
+
+        The tolerance function is code, which is not stored.
+        """
         return {
-            name: value if value is None else min(value, _LARGEST)
+            _IN_FILES.get(name, name): value if value is None else min(value, _LARGEST)
             for name, value in vars(self).items()
             if name != "tolerance"
         }
 
+    @classmethod
+    def from_dict(cls, numbers: Mapping[str, Any], tolerance: Tolerance | None = None) -> PlanningBudget:
+        """Return the budget that `to_dict` wrote, with a tolerance function, which no file holds."""
+        present = {old: new for new, old in _IN_FILES.items()}
+        return cls(tolerance, **{present.get(name, name): value for name, value in numbers.items()})
+
     def __repr__(self) -> str:
-        given = (f"{name}={value!r}" for name, value in vars(self).items() if value != getattr(Effort, name))
-        return f"Effort({', '.join(given)})"
+        defaults = {field.name: field.default for field in fields(self)}
+        given = (f"{name}={value!r}" for name, value in vars(self).items() if value != defaults[name])
+        return f"PlanningBudget({', '.join(given)})"
+
+
+class Effort(PlanningBudget):
+    """The name of `PlanningBudget` in version 0.1, with its keywords `floor` and `ceiling`. Deprecated."""
+
+    @renamed_keywords(floor="min_tolerance", ceiling="max_tolerance")
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+
+    @property
+    def floor(self) -> float:
+        """`min_tolerance`."""
+        return self.min_tolerance
+
+    @property
+    def ceiling(self) -> float:
+        """`max_tolerance`."""
+        return self.max_tolerance
 
 
 def _checked(name: str, value: float) -> float:
-    """Return one number of an effort. Raises `InvalidModelError` for one that makes no sense."""
+    """Return one number of a budget. Raises `InvalidModelError` for one that makes no sense."""
     whole = name == "max_points"
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     if isinstance(value, kinds) and not isinstance(value, bool):
@@ -114,5 +162,5 @@ def _checked(name: str, value: float) -> float:
             return math.inf if found >= _LARGEST and not whole else found
     wanted = "a whole number of at least 1" if whole else "a number of at least 0"
     raise InvalidModelError(
-        f"effort.{name} is {value!r}: wanted {'above 0' if name in _ABOVE_ZERO else wanted}"
+        f"budget.{name} is {value!r}: wanted {'above 0' if name in _ABOVE_ZERO else wanted}"
     )

@@ -10,8 +10,9 @@
 
 π* is planned with a certified gap of at most ε_k, by default 1/t_k for a finite set and 1/√t_k otherwise.
 That adds at most Σ T_k ε_k to the regret, O(log T) and O(√T), and the paper's theorems survive, up to the
-horizon at which ε_k reaches its floor. The gap is also kept small beside what is at stake (`effort`), and so
-only smaller. Where a plan's work is spent first, what is missing is recorded (`EpisodeRecord.shortfall`).
+horizon at which ε_k reaches its floor. The gap is also kept small beside what is at stake
+(`planning_budget`), and so only smaller. Where a plan's work is spent first, what is missing is recorded
+(`EpisodeRecord.shortfall`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from .._utils.arrays import Array, Index
 from .._utils.atomic_calls import AtomicCalls
+from .._utils.deprecation import renamed_keywords, warn_renamed
 from ..errors import CoarsePlanWarning, InvalidModelError, OutOfOrderError
 from ..inference.encoding import (
     action_numbers,
@@ -60,10 +62,10 @@ from ..protocols import (
 )
 from . import compiled_steps as steps
 from .episode_records import REASONS, EpisodeRecord, Info
-from .planning_budget import FINITE_RTOL, GENERAL_RTOL, Effort, Tolerance, one_over, one_over_root
+from .planning_budget import FINITE_RTOL, GENERAL_RTOL, PlanningBudget, Tolerance, one_over, one_over_root
 from .schedules import DoublingSchedule, Schedule, TSDESchedule
 
-__all__ = ["REASONS", "Effort", "EpisodeRecord", "Info", "PSRLAgent", "Tolerance"]
+__all__ = ["REASONS", "EpisodeRecord", "Info", "PSRLAgent", "PlanningBudget", "Tolerance"]
 
 Codes = npt.NDArray[np.uint16]
 
@@ -95,8 +97,8 @@ class PSRLAgent(AtomicCalls):
         When episodes end; by default `DoublingSchedule` for finitely many kernels, else `TSDESchedule`.
     seed
         Of all random numbers that the agent draws.
-    effort
-        How well to plan, and at what cost.
+    budget
+        Tolerance and work limits of the planner.
     planner
         What makes the plans.
 
@@ -113,26 +115,27 @@ class PSRLAgent(AtomicCalls):
     (1, 1, True)
     """
 
+    @renamed_keywords(effort="budget")
     def __init__(
         self,
         prior: Prior,
         schedule: Schedule | None = None,
         seed: int | Sequence[int] = 0,
         *,
-        effort: Effort | None = None,
+        budget: PlanningBudget | None = None,
         planner: Planner = plan,
     ) -> None:
         check_protocol(prior)
-        for name, given, kind in (("schedule", schedule, Schedule), ("effort", effort, Effort)):
+        for name, given, kind in (("schedule", schedule, Schedule), ("budget", budget, PlanningBudget)):
             if given is not None and not isinstance(given, kind):
                 raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
         super().__init__()
         finite = isinstance(prior, FiniteSupport)
         self.prior = prior
         self.schedule = schedule or (DoublingSchedule() if finite else TSDESchedule())
-        self.effort = effort or Effort()
+        self.budget = budget or PlanningBudget()
         self.planner = planner
-        if planner is plan and self.effort.time_limit is not None:
+        if planner is plan and self.budget.time_limit is not None:
             compile_if_long(prior.setting, wait=True)  # here, and not inside of `act`
         self.rng, self.posterior_rng = streams(seed, _FROM_THE_START)
         self.posterior: Any = prior.posterior(self.posterior_rng)
@@ -161,6 +164,12 @@ class PSRLAgent(AtomicCalls):
     @property
     def setting(self) -> Setting:
         return self.prior.setting
+
+    @property
+    def effort(self) -> PlanningBudget:
+        """`budget`. Deprecated."""
+        warn_renamed("PSRLAgent.effort", "PSRLAgent.budget")
+        return self.budget
 
     @property
     def options(self) -> dict[str, float]:
@@ -372,7 +381,7 @@ class PSRLAgent(AtomicCalls):
         present.kernel, present.index = kernel, index
         self._sampled_filter = _sampled_filter_of(kernel, belief)
         rule = one_over if isinstance(self.prior, FiniteSupport) else one_over_root
-        present.tolerance = self.effort.at(present.start, rule)
+        present.tolerance = self.budget.tolerance_at(present.start, rule)
         present.plan, present.work = self.plan_for(kernel, index, present.tolerance)
         self._policy = present.policy(belief, self.setting, self._likelihood)
 
@@ -390,12 +399,12 @@ class PSRLAgent(AtomicCalls):
         else:
             earlier, model, rtol = self.last_plan, POMDP(self.setting, kernel), GENERAL_RTOL
         if self.planner is not plan:
-            found, work = self.planner(model, tolerance, self.effort.time_limit), 0.0
+            found, work = self.planner(model, tolerance, self.budget.time_limit), 0.0
         else:
             near = (
                 earlier if isinstance(earlier, Plan) and earlier.states == reachable_states(model) else None
             )
-            found = self.effort.planned(model, tolerance, near, rtol)
+            found = self.budget.solve(model, tolerance, near, rtol)
             work = found.rounds[-1].work if found.rounds else 0.0
             if index is not None and isinstance(earlier, Plan) and earlier.gap < found.gap:
                 found = earlier  # for the same kernel: the better of the two
@@ -408,20 +417,20 @@ class PSRLAgent(AtomicCalls):
         """Whether a plan that was made earlier is accurate enough for now."""
         lower, upper = scaled_bounds(found, self.setting)
         blind = found.blind_cost if isinstance(found, Plan) else 1.0
-        effort = self.effort
-        wanted = Accuracy.of(tolerance, effort.rtol or rtol, effort.atol, self.setting.units)
+        budget = self.budget
+        wanted = Accuracy.of(tolerance, budget.rtol or rtol, budget.atol, self.setting.units)
         return upper - lower <= wanted.allowed(lower, upper, blind)
 
     def _warn_of_coarse_plan(self) -> None:
         """Once in the life of an agent."""
-        found, asked = self._present.plan, self.effort.rtol or 0.0
+        found, asked = self._present.plan, self.budget.rtol or 0.0
         if self._warned or not isinstance(found, Plan) or found.relative_gap <= max(COARSE, asked):
             return
         self._warned = True
         warnings.warn(
             f"the plan of episode {self._present.number} may be {100 * found.relative_gap:.3g} % of what is "
             f"at stake away from optimal ({found.status}; between {found.lower:.6g} and {found.upper:.6g}); "
-            "Effort(rtol=..., atol=..., max_work=...) says how well to plan",
+            "PlanningBudget(rtol=..., atol=..., max_work=...) says how well to plan",
             CoarsePlanWarning,
             stacklevel=5,  # the caller of `act` or `play`
         )

@@ -73,7 +73,7 @@ class AgentWords(SettingWords, kw_only=True):
     prior: str  # the name of its class
     prior_fingerprint: str = ""  # where the prior is code
     schedule: str
-    effort: dict[str, Any]
+    budget: dict[str, Any] = msgspec.field(name="effort")
     options: dict[str, Any]
     own_tolerance: bool
     own_planner: bool
@@ -103,7 +103,7 @@ class OwnCode:
             agent.prior if is_code(agent.prior) else None,
             agent.schedule if type(agent.schedule) is Schedule else None,
             agent.planner,
-            agent.effort.tolerance,
+            agent.budget.tolerance,
         )
 
 
@@ -112,9 +112,9 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     arrays, words = setting_out(agent.setting)
     prior_arrays, prior_words = prior_out(agent.prior)
     words |= {"version": VERSION, **prior_words, "schedule": agent.schedule.name}
-    words["effort"] = agent.effort.words()
+    words["effort"] = agent.budget.to_dict()
     words["options"] = agent.options
-    words["own_tolerance"] = agent.effort.tolerance is not None
+    words["own_tolerance"] = agent.budget.tolerance is not None
     words["own_planner"] = agent.planner is not plan
     words["own_schedule"] = type(agent.schedule) is Schedule
     words["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
@@ -176,9 +176,9 @@ def _begun(
     prior = prior_in(contents, words.prior, words.prior_fingerprint, setting_in(contents, words), own.prior)
     rng, posterior_rng = streams
     posterior = prior.restore(posterior_in(contents), posterior_rng)
-    effort = checks.effort_in(contents, words.effort, own.tolerance)
+    budget = checks.budget_in(contents, words.budget, own.tolerance)
     chosen = own.schedule or schedule_named(words.schedule)
-    agent = kind(prior, chosen, effort=effort, planner=own.planner, **words.options)
+    agent = kind(prior, chosen, budget=budget, planner=own.planner, **words.options)
     agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
     return agent
 

@@ -23,7 +23,7 @@ from ..planning.verification import check_certificate, check_words, dynamics_for
 from ..protocols import FiniteSupport, HasSupport
 from . import compiled_steps as steps
 from .episode_records import REASONS, EpisodeRecord
-from .planning_budget import Effort
+from .planning_budget import PlanningBudget
 
 if TYPE_CHECKING:
     from .planning_budget import Tolerance
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 _NEAR = 1e-6  # how far sums may be from one
 
 
-def effort_in(contents: Contents, words: dict[str, Any], tolerance: Tolerance | None) -> Effort:
-    """How well to plan, with numbers that make sense."""
-    told = {f.name: f.default for f in fields(Effort)} | words
+def budget_in(contents: Contents, words: dict[str, Any], tolerance: Tolerance | None) -> PlanningBudget:
+    """Return the planning budget in a file; every number has to make sense."""
+    told = PlanningBudget().to_dict() | words
     for name, value in words.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name not in told or name == "tolerance" or (number and not 0.0 <= value <= 1e300):
-            raise contents.refuse(f"effort: {name} is {value!r}, out of range")
+        if name not in PlanningBudget().to_dict() or (number and not 0.0 <= value <= 1e300):
+            raise contents.refuse(f"budget: {name} is {value!r}, out of range")
     for name, least in (
         ("floor", 0.0),
         ("ceiling", 1e-300),
@@ -50,8 +50,8 @@ def effort_in(contents: Contents, words: dict[str, Any], tolerance: Tolerance | 
         value, may_lack = told.get(name), name in ("max_work", "time_limit")
         number = isinstance(value, int | float) and not isinstance(value, bool) and value >= least
         if name in told and not number and not (may_lack and value is None):
-            raise contents.refuse(f"effort: {name} is {value!r}, not a number of at least {least:g}")
-    return Effort(tolerance=tolerance, **words)
+            raise contents.refuse(f"budget: {name} is {value!r}, not a number of at least {least:g}")
+    return PlanningBudget.from_dict(words, tolerance)
 
 
 def check_clock(agent: PSRLAgent, contents: Contents, words: AgentWords, own_schedule: bool) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..inference.choosing import is_always_positive
 from ..models.model import POMDP, Setting
-from ..models.structure import Structure, analyse
+from ..models.structure import ModelStructure, analyze_structure
 from ..planning import Plan, plan
 from ..protocols import FiniteSupport, Prior
 from .bounds import FiniteBound, GeneralBound, finite_bound, general_bound, largest_span
@@ -93,7 +93,7 @@ def assess(
     >>> found.bellman.verdict, found.separation.verdict
     ('seems to hold', 'fails')
     """
-    facts, case = analyse(model), case_of(prior)
+    facts, case = analyze_structure(model), case_of(prior)
     worlds = case.worlds(model)
     plans = [plan(world, tolerance, max_work=max_work) for world in worlds]
     first = case.bellman([bellman_of(world, own) for world, own in zip(worlds, plans, strict=True)])
@@ -114,7 +114,7 @@ def assess(
 
 def bellman_of(model: POMDP, own: Plan) -> Aspect:
     """Assumption 1 for one world, with a plan for it."""
-    facts = analyse(model)
+    facts = analyze_structure(model)
     numbers = {"weakly_communicating_from_start": facts.weakly_communicating_from_start, "gap": own.gap}
     if (model.transition > 0.0).all():
         return Aspect(
@@ -128,7 +128,7 @@ def bellman_of(model: POMDP, own: Plan) -> Aspect:
     return _by_start(model, own, facts, numbers)
 
 
-def _by_start(model: POMDP, own: Plan, facts: Structure, numbers: dict[str, Any]) -> Aspect:
+def _by_start(model: POMDP, own: Plan, facts: ModelStructure, numbers: dict[str, Any]) -> Aspect:
     """Certified bounds from single states and from the start: where two are apart, J is not one number."""
     starts = {"from the start": (own.lower, own.upper)}
     for s in own.states[:_MOST_STARTS]:
@@ -178,7 +178,7 @@ _UNSEEN = (
 )
 
 
-def _concentration(facts: Structure, proved: bool, seen: Concentration) -> tuple[Aspect, Aspect]:
+def _concentration(facts: ModelStructure, proved: bool, seen: Concentration) -> tuple[Aspect, Aspect]:
     """Assumptions 3 and 4; `proved` is whether they follow from assumption 2."""
     runs = f"{len(seen.belief)} runs of {seen.times[-1]} steps"
     lemma = "follows from 2 while no reading moves the episodes, as with m̃_t = t"
@@ -202,7 +202,7 @@ def _concentration(facts: Structure, proved: bool, seen: Concentration) -> tuple
     return found[0], found[1]
 
 
-def _sensor(model: POMDP, facts: Structure) -> Aspect:
+def _sensor(model: POMDP, facts: ModelStructure) -> Aspect:
     names = model.setting.names
     groups = [[names.state(s) for s in group] for group in facts.indistinguishable_states]
     numbers = {

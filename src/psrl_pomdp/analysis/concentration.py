@@ -20,7 +20,7 @@ import numpy as np
 
 from .._utils.arrays import Array, Index
 from ..agents import compiled_steps as steps
-from ..agents.planning_budget import Effort
+from ..agents.planning_budget import PlanningBudget
 from ..agents.psrl import PSRLAgent
 from ..errors import InvalidModelError
 from ..protocols import FiniteSupport, Posterior, Prior, Summarizable, WeightedKernels
@@ -30,7 +30,7 @@ from .bounds import Constant
 from .run_checks import starts_of
 from .runs import drawn_world
 
-QUICK = Effort(floor=1e-2, ceiling=0.05, rtol=np.inf, max_work=5e6, max_points=200)
+QUICK = PlanningBudget(min_tolerance=1e-2, max_tolerance=0.05, rtol=np.inf, max_work=5e6, max_points=200)
 STEADY = 0.25  # growth like T^.25 or less passes for bounded: T^.5 is what no learning at all looks like
 VANISHED = -9.0  # the slope of what is gone
 _PER_DECADE, _DRAWS = 5, 200
@@ -66,7 +66,7 @@ class Concentration:
 
 
 def estimate_concentration(
-    prior: Prior, horizon: int = 1000, seeds: int | Sequence[int] = 8, *, effort: Effort = QUICK
+    prior: Prior, horizon: int = 1000, seeds: int | Sequence[int] = 8, *, budget: PlanningBudget = QUICK
 ) -> Concentration:
     """Runs of Algorithm 1 in worlds drawn from `prior`, watched at five checkpoints a decade.
 
@@ -77,16 +77,16 @@ def estimate_concentration(
     """
     times = log_spaced(horizon, _PER_DECADE)
     numbers = range(seeds) if isinstance(seeds, int) else seeds
-    watched = [_watched(prior, times, seed, effort) for seed in numbers]
+    watched = [_watched(prior, times, seed, budget) for seed in numbers]
     return Concentration(
         times, np.array([belief for belief, _ in watched]), np.array([kernel for _, kernel in watched])
     )
 
 
-def _watched(prior: Prior, times: Index, seed: int, effort: Effort) -> tuple[Array, Array]:
+def _watched(prior: Prior, times: Index, seed: int, budget: PlanningBudget) -> tuple[Array, Array]:
     """[K] each: one run's scaled gaps of belief and kernel."""
     world = drawn_world(prior, seed)
-    agent = PSRLAgent(prior, seed=seed, effort=effort)
+    agent = PSRLAgent(prior, seed=seed, budget=budget)
     run = Simulation(world, agent, seed, checkpoints=times.tolist())
     kernel = np.empty(len(times))
     for k, t in enumerate(times.tolist()):

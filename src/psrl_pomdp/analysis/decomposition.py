@@ -35,7 +35,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from .._utils.arrays import Array, Index
-from .._utils.findings import Finding
+from .._utils.issues import Issue
 from ..agents import compiled_steps as steps
 from ..errors import InvalidModelError
 from ..models.model import Units
@@ -69,9 +69,9 @@ class Decomposition:
         """[R, K]: by how much the bound is above the regret; J(θ*) cancels."""
         return np.asarray(self.bound - self.regret)
 
-    def check(self, false_alarm: float = 1e-6) -> list[Finding]:
+    def check(self, false_alarm: float = 1e-6) -> list[Issue]:
         """What of the lemma these runs contradict; empty where nothing is wrong but with this probability."""
-        return [Finding("wrong", text) for text in self._contradictions(false_alarm)]
+        return [Issue("error", text) for text in self._contradictions(false_alarm)]
 
     def _contradictions(self, false_alarm: float) -> Iterator[str]:
         """One-sided Student tests of E[slack] ≥ 0, one for each checkpoint."""

@@ -161,7 +161,7 @@ def run_sums(trace: Trace, plan: Plan, estimator: Estimator = "controlled") -> A
     if plan.fingerprint != trace.model.fingerprint:
         raise InvalidModelError("the plan is for another model than the one that was run")
     if estimator == "controlled":
-        return trace.controlled(plan)
+        return trace.control_variate_sums(plan)
     if estimator == "expected":
         return np.asarray(trace.checkpoints.sums[:, steps.EXPECTED_COST])
     if estimator == "plain":

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 from .._utils.arrays import Array, Index
-from .._utils.findings import Finding
+from .._utils.issues import Issue
 from ..agents import compiled_steps as steps
 from ..agents.episode_records import REASONS
 from ..agents.schedules import Schedule
@@ -38,7 +38,7 @@ _ROUNDING = 1e-9
 _RULED_OUT = REASONS[steps.RULED_OUT]
 
 
-def check_run(trace: Trace, schedule: Schedule | None = None) -> list[Finding]:
+def check_run(trace: Trace, schedule: Schedule | None = None) -> list[Issue]:
     """Every inequality that this run violates; empty where all hold.
 
     Without a `schedule`, episodes are held to `doubling` where m̃ = t at every checkpoint, and to `tsde`
@@ -50,7 +50,7 @@ def check_run(trace: Trace, schedule: Schedule | None = None) -> list[Finding]:
         rules += [_partition(trace), _pseudo_counts(trace)]
         rules += [_doubling(trace)] if name == "doubling" else []
         rules += [_tsde(trace)] if name == "tsde" else []
-    return [Finding("wrong", text) for rule in rules for text in rule]
+    return [Issue("error", text) for rule in rules for text in rule]
 
 
 def _schedule_seen(trace: Trace) -> str:
@@ -159,7 +159,7 @@ def _ruled_out(trace: Trace) -> int:
 
 def check_pseudo_counts(
     traces: Sequence[Trace], alphas: Sequence[float] = (0.1, 0.25, 0.5, 0.75), *, false_alarm: float = 1e-6
-) -> list[Finding]:
+) -> list[Issue]:
     """P(m̃_t(s, a) < α n_t(s, a)) ≤ α, for runs whose worlds were drawn from the agent's prior.
 
     Exact one-sided binomial tests, one for each checkpoint, pair and α, which together cry wolf with
@@ -173,7 +173,7 @@ def check_pseudo_counts(
         for k, a, s in np.argwhere(frequency[i] * len(traces) > most + _ROUNDING):
             entry = names.entry("m̃", "as", (int(a), int(s)))
             often = f"in {frequency[i, k, a, s]:.1%} of {len(traces)} runs"
-            found.append(Finding("wrong", f"{entry} < {alpha:g} n at t={times[k]} {often}"))
+            found.append(Issue("error", f"{entry} < {alpha:g} n at t={times[k]} {often}"))
     return found
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..agents.planning_budget import Effort
+from .._utils.deprecation import renamed_keywords
+from ..agents.planning_budget import PlanningBudget
 from ..agents.psrl import PSRLAgent
 from ..inference.choosing import sample_model
 from ..models.model import POMDP
@@ -24,13 +25,14 @@ def drawn_world(prior: Prior, seed: int) -> POMDP:
     return sample_model(prior, rng, name=f"draw {seed}")
 
 
+@renamed_keywords(effort="budget")
 def bayesian_runs(
     prior: Prior,
     horizon: int,
     seeds: int | Sequence[int],
     *,
     agent: Callable[[int], Agent] | None = None,
-    effort: Effort | None = None,
+    budget: PlanningBudget | None = None,
     tolerance: float = 1e-6,
     max_work: float | None = 3e8,
     checkpoints: Sequence[int] | None = None,
@@ -44,7 +46,7 @@ def bayesian_runs(
     >>> len(traces), len(plans), traces[0].horizon
     (3, 3, 100)
     """
-    make = agent or (lambda seed: PSRLAgent(prior, seed=seed, effort=effort))
+    make = agent or (lambda seed: PSRLAgent(prior, seed=seed, budget=budget))
     known: dict[str, Plan] = {}
     traces = []
     for seed in range(seeds) if isinstance(seeds, int) else seeds:

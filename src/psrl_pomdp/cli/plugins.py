@@ -42,12 +42,12 @@ def command(names: tuple[str, ...], check: bool, as_json: bool) -> None:
 
         for plugin, row in zip(_chosen(names), rows, strict=True):
             note(f"checking {plugin.group[:-1]} {plugin.name} ...")
-            row["findings"] = [{"level": each.level, "text": each.text} for each in check_plugin(plugin)]
+            row["findings"] = [each.to_dict() for each in check_plugin(plugin)]
     if as_json:
         print_json(rows)
     else:
         _print(rows, check)
-    if any(finding["level"] == "wrong" for row in rows for finding in row.get("findings", ())):
+    if any(finding["severity"] == "error" for row in rows for finding in row.get("findings", ())):
         click.get_current_context().exit(1)
 
 
@@ -102,9 +102,9 @@ def _print(rows: list[dict[str, Any]], checked: bool) -> None:
         cells = [f"  {row['name']}", origin, *([] if narrow else [row["object"]])]
         table.add_row(*(Text(plain(cell)) for cell in cells))
         for finding in row.get("findings", ()):
-            table.add_row(Text(""), Text(plain(f"{finding['level']}: {finding['text']}"), overflow="fold"))
+            table.add_row(Text(""), Text(plain(f"{finding['severity']}: {finding['text']}"), overflow="fold"))
         if i + 1 == len(rows) or rows[i + 1]["group"] != group:
             out.print(table)
     if checked:
-        wrong = sum(any(f["level"] == "wrong" for f in row["findings"]) for row in rows)
+        wrong = sum(any(f["severity"] == "error" for f in row["findings"]) for row in rows)
         out.print(f"{len(rows)} plug-ins were checked; {wrong or 'none'} cannot be used.")

@@ -51,11 +51,11 @@ def summarise(model: POMDP) -> dict[str, Any]:
     """Everything that `show` knows about a model, as plain data."""
     import numpy as np
 
-    from ..models.structure import analyse
+    from ..models.structure import analyze_structure
     from ..problems import Problem
     from ..testing.checks import check_model
 
-    setting, facts = model.setting, analyse(model)
+    setting, facts = model.setting, analyze_structure(model)
     own, units = setting.own_cost, setting.units
     summary: dict[str, Any] = {
         "name": model.name,
@@ -93,7 +93,7 @@ def summarise(model: POMDP) -> dict[str, Any]:
             "sensor_margin": facts.sensor_margin,
             "smallest_positive_transition": float(model.transition[model.transition > 0].min()),
         },
-        "findings": [{"level": f.level, "text": f.text} for f in check_model(model)],
+        "findings": [issue.to_dict() for issue in check_model(model)],
     }
     return summary | (_problem_facts(model) if isinstance(model, Problem) else {})
 
@@ -133,11 +133,11 @@ def print_summary(summary: dict[str, Any]) -> None:
 def _print_findings(out: Any, findings: list[dict[str, str]]) -> None:
     from rich.text import Text
 
-    styles = {"wrong": "bold red", "doubtful": "yellow", "note": "dim"}
+    styles = {"error": "bold red", "warning": "yellow", "info": "dim"}
     if findings:
         out.print()
     for finding in findings:
-        line = Text(f"{finding['level']}: ", style=styles[finding["level"]])
+        line = Text(f"{finding['severity']}: ", style=styles[finding["severity"]])
         out.print(line.append(plain(finding["text"]), style="default"))
 
 

@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array, Index
-from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError, UnknownNameError, did_you_mean
+from ..errors import (
+    ImpossibleObservationError,
+    InvalidModelError,
+    OutOfOrderError,
+    UnknownNameError,
+    did_you_mean,
+)
 from ..models.model import POMDP, Setting
 from ..protocols import (
     BatchUpdates,
@@ -185,7 +191,7 @@ def step_numbers(setting: Setting, actions: Many, observations: Many) -> tuple[I
 
 def impossible(
     setting: Setting, observation: int | None, action: int | None, under: str
-) -> ImpossibleObservation:
+) -> ImpossibleObservationError:
     """Return the error that names the reading and the action, by number and by name.
 
     A lost reading is None or the number O.
@@ -198,7 +204,7 @@ def impossible(
     when = (
         "as the first reading" if action is None else "after action " + _called(action, setting.names.actions)
     )
-    return ImpossibleObservation(f"{reading} has probability 0 {when} under {under}")
+    return ImpossibleObservationError(f"{reading} has probability 0 {when} under {under}")
 
 
 def _called(number: int, names: tuple[str, ...] | None) -> str:

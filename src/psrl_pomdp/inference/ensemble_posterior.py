@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from .._numba import jit as compiled
 from .._utils.arrays import Array, Index
-from ..errors import ImpossibleObservation, OutOfOrderError
+from ..errors import ImpossibleObservationError, OutOfOrderError
 from ..models.model import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
@@ -179,7 +179,7 @@ class EnsemblePosterior:
             elif why != ensemble.DONE:
                 raise self._refused(why)
 
-    def _refused(self, why: int) -> ImpossibleObservation:
+    def _refused(self, why: int) -> ImpossibleObservationError:
         a, o = self._past.step(self._past.length)
         reading = None if o == self.setting.n_observations else o
         if why == ensemble.IMPOSSIBLE:
@@ -277,7 +277,9 @@ class EnsemblePosterior:
         else:
             found = self._belief_by_history(transition)
         if not found.any():
-            raise ImpossibleObservation("the readings are impossible under this kernel: it has no belief")
+            raise ImpossibleObservationError(
+                "the readings are impossible under this kernel: it has no belief"
+            )
         return np.asarray(found)
 
     def _belief_by_history(self, transition: Array) -> Array:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from .._numba import jit as compiled
 from .._utils.arrays import Array
-from ..errors import ImpossibleObservation, InvalidModelError, OutOfOrderError
+from ..errors import ImpossibleObservationError, InvalidModelError, OutOfOrderError
 from ..models.model import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
@@ -133,7 +133,9 @@ class FinitePosterior:
         if len(beliefs) == 1 and beliefs.any():
             return np.asarray(beliefs[0])
         if not beliefs.any():
-            raise ImpossibleObservation("the readings are impossible under this kernel: it has no belief")
+            raise ImpossibleObservationError(
+                "the readings are impossible under this kernel: it has no belief"
+            )
         alive = beliefs.any(axis=1)
         weights = weights if weights.any() else alive / alive.sum()
         return np.asarray(weights @ beliefs / weights.sum())

@@ -35,7 +35,7 @@ class RecurrentClass:
 
 
 @dataclass(frozen=True)
-class Structure:
+class ModelStructure:
     """What the graph of a model and the rank of its sensor say."""
 
     recurrent_classes: tuple[RecurrentClass, ...]
@@ -72,14 +72,14 @@ class Structure:
         return all(c.period == 1 for c in self.recurrent_classes)
 
 
-def analyse(model: POMDP) -> Structure:
+def analyze_structure(model: POMDP) -> ModelStructure:
     """Every fact at once; the cost is a few passes over the non-zero transitions."""
     possible = model.transition > 0
     classes = recurrent_classes(possible)
     recurrent = {s for c in classes for s in c.states}
     setting = model.setting
     margins = tuple(smallest_singular_value(sensor) for sensor in setting.observation)
-    return Structure(
+    return ModelStructure(
         recurrent_classes=classes,
         transient_states=tuple(s for s in range(model.n_states) if s not in recurrent),
         reachable_states=reachable(np.asarray(possible.any(axis=0)), setting.initial > 0),

@@ -1,4 +1,4 @@
-"""Finding one's way: a river against the stream, and a grid of rooms that look alike."""
+"""Issue one's way: a river against the stream, and a grid of rooms that look alike."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def episodes_figure(data: PageData) -> Figure:
 
 
 def planning_figure(data: PageData) -> Figure:
-    """Effort, and the gap that it left beside the one that was wanted."""
+    """PlanningBudget, and the gap that it left beside the one that was wanted."""
     figure, (left, right) = _panels(2, data)
     for agent, some in data.episodes.items():
         look = _look(data, agent)

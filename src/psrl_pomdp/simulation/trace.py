@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._utils.arrays import Array, Codes, Index
+from .._utils.deprecation import warn_renamed
 from ..agents import compiled_steps as steps
 from ..agents.episode_records import EpisodeRecord
 from ..errors import InvalidModelError
@@ -41,18 +42,19 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Trace:
-    """One run of an agent in a world.
+    """One run of an agent in an environment.
 
-    `actions[T]` and `readings[T]` are the whole run in a few bytes a step: `readings[i]` came after
-    `actions[i]`, and `first_reading` before. `states` are kept where every step was asked for.
+    `actions[T]` and `observations[T]` are the whole run in a few bytes a step: `observations[i]` came after
+    `actions[i]`, and `first_observation` before the first action. `states` are kept where every step was
+    asked for.
     """
 
     model: POMDP
     horizon: int
     seed: int | Sequence[int]
-    first_reading: int | None
+    first_observation: int | None
     actions: Codes
-    readings: Codes
+    observations: Codes
     states: Codes | None  # [T + 1]
     checkpoints: Checkpoints
     episodes: tuple[EpisodeRecord, ...]  # the last one may not have ended
@@ -88,13 +90,13 @@ class Trace:
         has the same expectation for any learner (a martingale is taken off), and with v from a plan hardly
         any noise under a good policy.
         """
-        total = self.controlled(plan)
+        total = self.control_variate_sums(plan)
         scale = self.model.setting.units.difference
         lower = scale(total - self.times * plan.upper_cost)
         upper = scale(total - self.times * plan.lower_cost)
         return lower, upper
 
-    def controlled(self, plan: Plan) -> Array:
+    def control_variate_sums(self, plan: Plan) -> Array:
         """[K]: the sums of the control variate without −J, scaled, at every checkpoint."""
         if plan.fingerprint != self.model.fingerprint:
             raise InvalidModelError("the plan is for another model than the one that was run")
@@ -107,13 +109,30 @@ class Trace:
             own.observation,
             own.cost,
             vectors,
-            first_belief(self.model, self.first_reading),
+            first_belief(self.model, self.first_observation),
             self.actions,
-            self.readings,
+            self.observations,
             self.times,
             out,
         )
         return out
+
+    @property
+    def readings(self) -> Codes:
+        """`observations`. Deprecated."""
+        warn_renamed("Trace.readings", "Trace.observations")
+        return self.observations
+
+    @property
+    def first_reading(self) -> int | None:
+        """`first_observation`. Deprecated."""
+        warn_renamed("Trace.first_reading", "Trace.first_observation")
+        return self.first_observation
+
+    def controlled(self, plan: Plan) -> Array:
+        """`control_variate_sums`. Deprecated."""
+        warn_renamed("Trace.controlled", "Trace.control_variate_sums")
+        return self.control_variate_sums(plan)
 
     def __repr__(self) -> str:
         return (

@@ -130,7 +130,7 @@ def _runs() -> None:
 
     halves = np.full((2, 2, 2), 0.5)
     world = POMDP(Setting(halves[0], halves[0], halves[0, 0]), halves)
-    simulate(world, RandomAgent(2), 2).controlled(plan(world, 0.5))
+    simulate(world, RandomAgent(2), 2).control_variate_sums(plan(world, 0.5))
 
 
 def _posterior(kind: str, n_states: int) -> None:
@@ -149,16 +149,16 @@ def _posterior(kind: str, n_states: int) -> None:
 
 def _learner(prior: Prior, kernel: Array) -> Any:
     """Run an agent for a few steps, in both ways, and return its posterior."""
-    from ..agents.psrl import Effort, PSRLAgent
+    from ..agents.psrl import PlanningBudget, PSRLAgent
     from ..models.model import POMDP
     from ..planning import plan
     from .runs import simulate
 
     world = POMDP(prior.setting, kernel)
-    effort = Effort(floor=0.5, ceiling=0.5)
-    trace = simulate(world, PSRLAgent(prior, effort=effort), 4, driver="compiled")
-    trace.controlled(plan(world, 0.5))
-    agent = PSRLAgent(prior, effort=effort)
+    budget = PlanningBudget(min_tolerance=0.5, max_tolerance=0.5)
+    trace = simulate(world, PSRLAgent(prior, budget=budget), 4, driver="compiled")
+    trace.control_variate_sums(plan(world, 0.5))
+    agent = PSRLAgent(prior, budget=budget)
     agent.learn([None, 0, 1], [0, 1, 0])
     assert agent.act(1) is not None
     assert agent.info is not None

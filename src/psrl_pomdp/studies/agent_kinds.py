@@ -19,7 +19,7 @@ from ..errors import InvalidModelError, PSRLError, did_you_mean
 from ..registry import Plugin
 
 if TYPE_CHECKING:
-    from ..agents.planning_budget import Effort
+    from ..agents.planning_budget import PlanningBudget
     from ..agents.schedules import Schedule
     from ..inference import DirichletPrior
     from ..models.model import POMDP
@@ -43,8 +43,8 @@ class AgentContext:
     prior: Prior
     rows: DirichletPrior  # for those who can only count
     seed: Sequence[int]
-    effort: Effort
-    exact: Effort  # for those who know the truth
+    budget: PlanningBudget
+    exact: PlanningBudget  # for those who know the truth
     schedule: Schedule | None
     options: dict[str, Any]
     planner: Planner | None = None  # of another package
@@ -79,15 +79,15 @@ class AgentKind:
 
 def _with_prior(cls: Any, told: AgentContext) -> Any:
     planner = {"planner": told.planner} if told.planner else {}
-    return cls(told.prior, told.schedule, told.seed, effort=told.effort, **planner, **told.options)
+    return cls(told.prior, told.schedule, told.seed, budget=told.budget, **planner, **told.options)
 
 
 def _with_sensor(cls: Any, told: AgentContext) -> Any:
-    return cls(told.world.setting, told.seed, effort=told.effort, **told.options)
+    return cls(told.world.setting, told.seed, budget=told.budget, **told.options)
 
 
 def _with_rows(cls: Any, told: AgentContext) -> Any:
-    return cls(told.rows, told.seed, effort=told.effort, **told.options)
+    return cls(told.rows, told.seed, budget=told.budget, **told.options)
 
 
 def _searching(cls: Any, told: AgentContext) -> Any:
@@ -98,7 +98,7 @@ def _oracle(cls: Any, told: AgentContext) -> Any:
     from ..inference import FinitePrior
 
     known = FinitePrior(told.world.setting, told.world.transition[None])
-    return cls(known, seed=told.seed, effort=told.exact, **told.options)
+    return cls(known, seed=told.seed, budget=told.exact, **told.options)
 
 
 def _memoryless(cls: Any, told: AgentContext) -> Any:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import registry
-from ..agents.planning_budget import Effort
+from ..agents.planning_budget import PlanningBudget
 from ..agents.schedules import schedule_named
 from ..errors import InvalidModelError
 from ..inference import DirichletPrior
@@ -128,11 +128,18 @@ class Experiment:
             prior=self.prior(spec),
             rows=self.dirichlet_prior,
             seed=(study.seed, run, _AGENT, code),
-            effort=Effort(
-                floor=spec.floor, ceiling=spec.ceiling, max_work=spec.max_work, rtol=spec.rtol, atol=spec.atol
+            budget=PlanningBudget(
+                min_tolerance=spec.floor,
+                max_tolerance=spec.ceiling,
+                max_work=spec.max_work,
+                rtol=spec.rtol,
+                atol=spec.atol,
             ),
-            exact=Effort(
-                floor=study.tolerance, ceiling=study.tolerance, max_work=study.max_work, max_points=10_000
+            exact=PlanningBudget(
+                min_tolerance=study.tolerance,
+                max_tolerance=study.tolerance,
+                max_work=study.max_work,
+                max_points=10_000,
             ),
             schedule=schedule_named(spec.schedule) if spec.schedule else None,
             options=spec.options,

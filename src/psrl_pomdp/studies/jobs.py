@@ -1,6 +1,6 @@
 """A job is one agent and one seed of a study; its result is bytes that depend on nothing else.
 
-Planning effort is counted in operations, so that workers, their order and their load change nothing.
+Planning budget is counted in operations, so that workers, their order and their load change nothing.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def result_of(
         ),
         times=points.times.tolist(),
         **{name: _numbers(points.sums[:, i]) for i, name in enumerate(_SUMS)},
-        control=trace.controlled(best).tolist(),
+        control=trace.control_variate_sums(best).tolist(),
         promised=[(low, high) for low, high in promised_costs(trace).tolist()] if episodes else None,
         violations=[finding.text for finding in check_run(trace, schedule)] if episodes else [],
         posterior=_numbers(points.truth),

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from .. import registry
-from .._utils.findings import Finding
+from .._utils.issues import Issue
 from ..errors import InvalidModelError, ParseError, PSRLError
 from ..models.model import POMDP
 from ..registry import Plugin
@@ -35,17 +35,17 @@ _STUDY = {
 }
 
 
-def check_plugin(plugin: Plugin) -> list[Finding]:
+def check_plugin(plugin: Plugin) -> list[Issue]:
     """Return what is wrong or doubtful about a plug-in; an exception of the plug-in's is a finding too."""
     if error := registry.shadowed(plugin):
-        return [Finding("wrong", str(error))]
+        return [Issue("error", str(error))]
     try:
         return list(_CHECKS[plugin.group](plugin))
     except PSRLError as error:
         missing = plugin.built_in and isinstance(error, ImportError)  # an extra that is not installed
-        return [Finding("note" if missing else "wrong", str(error))]
+        return [Issue("info" if missing else "error", str(error))]
     except Exception as error:
-        return [Finding("wrong", str(plugin.error(f"raised {error!r}")))]
+        return [Issue("error", str(plugin.error(f"raised {error!r}")))]
 
 
 def problems_for(plugin: Plugin) -> list[POMDP]:
@@ -57,19 +57,19 @@ def problems_for(plugin: Plugin) -> list[POMDP]:
     return [problem(name) for name in (*chosen, *_LIBRARY)]
 
 
-def _check(prior: Any) -> list[Finding]:
+def _check(prior: Any) -> list[Issue]:
     """Return what is wrong with a prior and with its posterior."""
     return check_prior(prior) + check_posterior(prior, replicates=100, length=20)
 
 
-def _priors(plugin: Plugin) -> Iterator[Finding]:
+def _priors(plugin: Plugin) -> Iterator[Issue]:
     from .priors import made
 
     factory = plugin.load()
     yield from _tried(plugin, lambda model: _check(made(plugin, factory, model, {})))
 
 
-def _agents(plugin: Plugin) -> Iterator[Finding]:
+def _agents(plugin: Plugin) -> Iterator[Issue]:
     from .agent_kinds import kind_of
     from .experiment import Experiment
     from .study import study_from
@@ -77,7 +77,7 @@ def _agents(plugin: Plugin) -> Iterator[Finding]:
     kind_of(plugin.name)
     study = study_from({"problem": "separated", "horizon": 9, "seeds": 1, "agents": [{"kind": plugin.name}]})
 
-    def check(model: POMDP) -> list[Finding]:
+    def check(model: POMDP) -> list[Issue]:
         experiment = Experiment(study, model)
         experiment.agent(study.agents[0], 0)  # which tells whether the agent fits this problem
         return check_agent(lambda seed: experiment.agent(study.agents[0], seed), model, steps=_STEPS)
@@ -85,7 +85,7 @@ def _agents(plugin: Plugin) -> Iterator[Finding]:
     yield from _tried(plugin, check)
 
 
-def _tried(plugin: Plugin, check: Callable[[POMDP], list[Finding]]) -> Iterator[Finding]:
+def _tried(plugin: Plugin, check: Callable[[POMDP], list[Issue]]) -> Iterator[Issue]:
     """Check on the first problem that is not refused with a reason."""
     refusals = []
     for model in problems_for(plugin):
@@ -95,28 +95,28 @@ def _tried(plugin: Plugin, check: Callable[[POMDP], list[Finding]]) -> Iterator[
             refusals.append(f"{model.name}: {error}")
         else:
             return
-    yield Finding("doubtful", f"nothing could be tried, because it fits none of these: {'; '.join(refusals)}")
+    yield Issue("warning", f"nothing could be tried, because it fits none of these: {'; '.join(refusals)}")
 
 
-def _planners(plugin: Plugin) -> Iterator[Finding]:
+def _planners(plugin: Plugin) -> Iterator[Issue]:
     planner = plugin.load()
     if not callable(planner):
         raise plugin.error(f"a {type(planner).__name__} cannot be called")
     yield from check_planner(planner, steps=2000)
 
 
-def _problems(plugin: Plugin) -> Iterator[Finding]:
+def _problems(plugin: Plugin) -> Iterator[Issue]:
     from ..problems import problem
 
     model, again = problem(plugin.name), problem(plugin.name)
     if model != again:
-        yield Finding("wrong", "made twice, it is not the same problem")
+        yield Issue("error", "made twice, it is not the same problem")
     if pickle.loads(pickle.dumps(model)) != model:
-        yield Finding("wrong", "sent to another process, it is not the same problem")
-    yield from (found for found in check_model(model) if not plugin.built_in or found.level == "wrong")
+        yield Issue("error", "sent to another process, it is not the same problem")
+    yield from (found for found in check_model(model) if not plugin.built_in or found.severity == "error")
 
 
-def _executors(plugin: Plugin) -> Iterator[Finding]:
+def _executors(plugin: Plugin) -> Iterator[Issue]:
     """The same bytes as in this process, and errors that arrive as they were raised."""
     from .executors import engine
     from .jobs import perform
@@ -128,19 +128,19 @@ def _executors(plugin: Plugin) -> Iterator[Finding]:
         futures = {job: pool.submit(perform, study, job) for job in jobs_of(study)}
         for job, future in futures.items():
             if future.result() != perform(study, job):
-                yield Finding("wrong", f"{job.name} gave other bytes than in this process")
+                yield Issue("error", f"{job.name} gave other bytes than in this process")
         yield from _errors_arrive(pool)
 
 
-def _errors_arrive(pool: Executor) -> Iterator[Finding]:
+def _errors_arrive(pool: Executor) -> Iterator[Issue]:
     try:
         pool.submit(raise_parse_error, "there").result()
-        yield Finding("wrong", "an error that a job raises is lost")
+        yield Issue("error", "an error that a job raises is lost")
     except ParseError as error:
         if (error.path, error.line) != ("there", 7):
-            yield Finding("wrong", "an error that a job raises arrives without its details")
+            yield Issue("error", "an error that a job raises arrives without its details")
     except Exception as error:
-        yield Finding("wrong", f"an error that a job raises arrives as {error!r}")
+        yield Issue("error", f"an error that a job raises arrives as {error!r}")
 
 
 def raise_parse_error(path: str) -> None:
@@ -148,7 +148,7 @@ def raise_parse_error(path: str) -> None:
     raise ParseError("raised on purpose", path=path, line=7)
 
 
-def _formats(plugin: Plugin) -> Iterator[Finding]:
+def _formats(plugin: Plugin) -> Iterator[Issue]:
     """Bytes that are no model are refused with `ParseError`; what is written comes back."""
     from ..io.formats import format_of
     from ..problems import problem
@@ -159,21 +159,21 @@ def _formats(plugin: Plugin) -> Iterator[Finding]:
     for junk in (b"", b"\xff\xfe\x00", b"{}", b"no model"):
         try:
             known.read(junk, path, max_entries=10_000, rows=None)
-            yield Finding("wrong", f"the bytes {junk!r} were read as a model")
+            yield Issue("error", f"the bytes {junk!r} were read as a model")
         except ParseError:
             pass
         except Exception as error:
-            yield Finding("wrong", f"the bytes {junk!r} raise {error!r}, not a ParseError")
+            yield Issue("error", f"the bytes {junk!r} raise {error!r}, not a ParseError")
     if known.write is None:
-        yield Finding("note", "it only reads: no model was written and read back")
+        yield Issue("info", "it only reads: no model was written and read back")
         return
     for name in ("tiger", "machine-repair", "no-sensor"):
         model = problem(name)
         if known.read(known.write(model), path, max_entries=10_000, rows=None) != model:
-            yield Finding("wrong", f"{name} is another model after it was written and read back")
+            yield Issue("error", f"{name} is another model after it was written and read back")
 
 
-_CHECKS: dict[str, Callable[[Plugin], Iterator[Finding]]] = {
+_CHECKS: dict[str, Callable[[Plugin], Iterator[Issue]]] = {
     "priors": _priors,
     "agents": _agents,
     "planners": _planners,

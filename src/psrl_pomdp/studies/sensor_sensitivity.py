@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.arrays import Array
+from .._utils.deprecation import renamed_keywords
 from .._utils.integers import is_integer
-from ..agents.planning_budget import Effort
+from ..agents.planning_budget import PlanningBudget
 from ..agents.psrl import PSRLAgent
 from ..analysis.estimators import RegretCurve, curve_from_sums
 from ..errors import InvalidModelError
@@ -84,6 +85,7 @@ def _check_radius(radius: float) -> None:
         raise InvalidModelError(f"radius is {radius!r}: a number from 0 to below 1")
 
 
+@renamed_keywords(effort="budget")
 def sensor_doubt(
     model: POMDP,
     radii: Sequence[float] = (0.0, 0.02, 0.05, 0.1),
@@ -92,7 +94,7 @@ def sensor_doubt(
     horizon: int = 2000,
     seeds: int = 8,
     seed: int = 0,
-    effort: Effort | None = None,
+    budget: PlanningBudget | None = None,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Doubt]:
@@ -112,7 +114,7 @@ def sensor_doubt(
     prior = uniform_rows(model) if prior is None else prior
     jobs = [(radius, run) for radius in radii for run in range(seeds)]
     rows: list[tuple[Array, Array, float]] = []
-    tasks = [(model, best, prior, radius, horizon, (seed, run), effort) for radius, run in jobs]
+    tasks = [(model, best, prior, radius, horizon, (seed, run), budget) for radius, run in jobs]
     each = executor.map if executor else map
     for row in each(_tried, *zip(*tasks, strict=True)):
         rows.append(row)
@@ -130,17 +132,19 @@ def _tried(
     radius: float,
     horizon: int,
     seed: tuple[int, int],
-    effort: Effort | None,
+    budget: PlanningBudget | None,
 ) -> tuple[Array, Array, float]:
     """One drawn sensor: the sums of both agents, and the share of other actions."""
     told = perturbed(model.setting, radius, np.random.default_rng((*seed, _NOISE)))
-    exact = Effort(floor=_TOLERANCE, ceiling=_TOLERANCE, max_points=10_000, max_work=3e9)
-    knows = PSRLAgent(FinitePrior(told, model.transition[None]), seed=(*seed, _KNOWS), effort=exact)
-    learns = PSRLAgent(with_setting(prior, told), seed=(*seed, _LEARNS), effort=effort)
+    exact = PlanningBudget(
+        min_tolerance=_TOLERANCE, max_tolerance=_TOLERANCE, max_points=10_000, max_work=3e9
+    )
+    knows = PSRLAgent(FinitePrior(told, model.transition[None]), seed=(*seed, _KNOWS), budget=exact)
+    learns = PSRLAgent(with_setting(prior, told), seed=(*seed, _LEARNS), budget=budget)
     sums, others = [], 0.0
     for agent in (knows, learns):
         trace = simulate(model, agent, horizon, (*seed, _WORLD), checkpoints=[horizon])
-        sums.append(trace.controlled(best))
+        sums.append(trace.control_variate_sums(best))
         if agent is knows:
             others = _other_actions(model, best, trace)
     return sums[0], sums[1], others
@@ -149,7 +153,7 @@ def _tried(
 def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:
     """The share of steps at which the optimal policy, told everything, would have done something else."""
     posterior = FinitePrior(model.setting, model.transition[None]).posterior()
-    posterior.start(trace.first_reading)
+    posterior.start(trace.first_observation)
     different = 0
     for action, reading in zip(trace.actions.tolist(), trace.readings.tolist(), strict=True):
         different += best.action(posterior.beliefs[0]) != action

@@ -1,18 +1,18 @@
 """Checks of a user's own models, priors, posteriors, planners and agents.
 
-Each returns a list of `Finding`s, which is empty where nothing is wrong. So a test of one's own is
+Each returns a list of `Issue`s, which is empty where nothing is wrong. So a test of one's own is
 
     def test_my_prior():
         assert check_prior(MyPrior(setting)) == []
 """
 
-from .._utils.findings import Finding
+from .._utils.issues import Issue
 from ..analysis.run_checks import check_run
 from .checks import check_agent, check_model, check_planner, check_posterior
 from .prior_checks import check_prior
 
 __all__ = [
-    "Finding",
+    "Issue",
     "check_agent",
     "check_model",
     "check_planner",

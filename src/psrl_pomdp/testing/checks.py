@@ -7,23 +7,23 @@ from os import PathLike
 
 import numpy as np
 
-from .._utils.findings import Finding
 from .._utils.integers import is_integer
+from .._utils.issues import Issue
 from ..errors import ParseError, PSRLError
 from ..models.model import POMDP, Setting
-from ..models.structure import Structure, analyse
+from ..models.structure import ModelStructure, analyze_structure
 from ..protocols import Planner, Posterior, Prior, Solution
 
 # Positive entries below this are more often rounding of a zero than a rate that somebody measured.
 _SUSPICIOUSLY_SMALL = 1e-12
 
 
-def check_model(model: POMDP | str | PathLike[str]) -> list[Finding]:
+def check_model(model: POMDP | str | PathLike[str]) -> list[Issue]:
     """What is wrong or doubtful about a model, or about the file that should hold one.
 
     >>> from psrl_pomdp import problem
     >>> for finding in check_model(problem("two-rooms")):
-    ...     print(f"{finding.level}: {finding.text}")
+    ...     print(f"{finding.severity}: {finding.text}")
     doubtful: the start can end up in 2 recurrent classes (good-room | bad-room): the best average may \
 depend on which, and the paper's Assumption 1 then fails
     """
@@ -33,16 +33,16 @@ depend on which, and the paper's Assumption 1 then fails
         try:
             model = load(model)
         except (ParseError, OSError) as error:
-            return [Finding("wrong", str(error))]
+            return [Issue("error", str(error))]
     if not isinstance(model, POMDP):
-        return [Finding("wrong", f"a {type(model).__name__} is not a POMDP")]  # type: ignore[unreachable]
+        return [Issue("error", f"a {type(model).__name__} is not a POMDP")]  # type: ignore[unreachable]
     try:
         _rebuilt(model)
     except PSRLError as error:  # somebody unlocked an array and wrote into it
-        return [Finding("wrong", str(error))]
-    facts = analyse(model)
-    found = [Finding("doubtful", text) for rule in _DOUBTS for text in rule(model, facts)]
-    found += [Finding("note", text) for text in (*model.remarks, *_notes(model, facts))]
+        return [Issue("error", str(error))]
+    facts = analyze_structure(model)
+    found = [Issue("warning", text) for rule in _DOUBTS for text in rule(model, facts)]
+    found += [Issue("info", text) for text in (*model.remarks, *_notes(model, facts))]
     return found
 
 
@@ -59,7 +59,7 @@ def _named_states(model: POMDP, states: Sequence[int]) -> str:
     return _listed([model.setting.names.state(s) for s in states])
 
 
-def _several_classes(model: POMDP, facts: Structure) -> Iterator[str]:
+def _several_classes(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     classes = facts.reachable_classes
     if len(classes) > 1:
         shown = " | ".join(_named_states(model, c.states) for c in classes[:4])
@@ -69,7 +69,7 @@ def _several_classes(model: POMDP, facts: Structure) -> Iterator[str]:
         )
 
 
-def _periodic(model: POMDP, facts: Structure) -> Iterator[str]:
+def _periodic(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     for c in facts.reachable_classes:
         if c.period > 1 and facts.sensor_margin == 0.0:
             yield (
@@ -78,13 +78,13 @@ def _periodic(model: POMDP, facts: Structure) -> Iterator[str]:
             )
 
 
-def _unreachable(model: POMDP, facts: Structure) -> Iterator[str]:
+def _unreachable(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     lost = [s for s in range(model.n_states) if s not in set(facts.reachable_states)]
     if lost:
         yield f"no policy reaches {_named_states(model, lost)} from the start"
 
 
-def _hidden_for_good(model: POMDP, facts: Structure) -> Iterator[str]:
+def _hidden_for_good(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     if len(facts.blind_actions) == model.n_actions and model.n_states > 1:
         yield "no reading after an action says anything about the state: its dynamics cannot be learned"
         return
@@ -95,7 +95,7 @@ def _hidden_for_good(model: POMDP, facts: Structure) -> Iterator[str]:
         )
 
 
-def _duplicate_actions(model: POMDP, facts: Structure) -> Iterator[str]:
+def _duplicate_actions(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     seen: dict[bytes, int] = {}
     setting = model.setting
     for a in range(model.n_actions):
@@ -106,7 +106,7 @@ def _duplicate_actions(model: POMDP, facts: Structure) -> Iterator[str]:
             yield f"actions {one} and {other} are the same in every number"
 
 
-def _readings_that_never_come(model: POMDP, facts: Structure) -> Iterator[str]:
+def _readings_that_never_come(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     setting = model.setting
     comes = (setting.observation > 0).any(axis=(0, 1))
     if setting.first_observation is not None:
@@ -116,7 +116,7 @@ def _readings_that_never_come(model: POMDP, facts: Structure) -> Iterator[str]:
         yield f"no state ever gives the reading {_listed(never)}"
 
 
-def _nothing_to_choose(model: POMDP, facts: Structure) -> Iterator[str]:
+def _nothing_to_choose(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     cost = model.setting.cost
     if (cost == cost.flat[0]).all():
         yield f"the {model.setting.units.kind} is the same everywhere: there is nothing to optimise"
@@ -124,7 +124,7 @@ def _nothing_to_choose(model: POMDP, facts: Structure) -> Iterator[str]:
         yield "there is only one action: there is nothing to decide"
 
 
-def _tiny_probabilities(model: POMDP, facts: Structure) -> Iterator[str]:
+def _tiny_probabilities(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     setting = model.setting
     for name, axes, array in (
         ("transition", "ast", model.transition),
@@ -140,7 +140,7 @@ def _tiny_probabilities(model: POMDP, facts: Structure) -> Iterator[str]:
             yield f"{entry} is {array[where]:.3g}{more}: was zero meant?"
 
 
-_DOUBTS: tuple[Callable[[POMDP, Structure], Iterator[str]], ...] = (
+_DOUBTS: tuple[Callable[[POMDP, ModelStructure], Iterator[str]], ...] = (
     _several_classes,
     _periodic,
     _unreachable,
@@ -152,7 +152,7 @@ _DOUBTS: tuple[Callable[[POMDP, Structure], Iterator[str]], ...] = (
 )
 
 
-def _notes(model: POMDP, facts: Structure) -> Iterator[str]:
+def _notes(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     if facts.transient_states:
         yield f"transient under every policy: {_named_states(model, facts.transient_states)}"
     blind = facts.blind_actions
@@ -170,7 +170,7 @@ def check_posterior(
     replicates: int = 300,
     length: int = 30,
     seed: int = 0,
-) -> list[Finding]:
+) -> list[Issue]:
     """Whether a prior's posterior, or another `posterior(rng)` for the same prior, keeps its promises.
 
     Kernels, counts and beliefs must have the right shapes and sums; beliefs, and for a finite set weights
@@ -193,13 +193,13 @@ def check_posterior(
     found = []
     try:
         for text in broken_promises(prior, factory, replicates, length, seed):
-            found.append(Finding("wrong", text))
+            found.append(Issue("error", text))
     except Exception as error:
-        found.append(Finding("wrong", f"raised {error!r}"))
+        found.append(Issue("error", f"raised {error!r}"))
     return found
 
 
-def check_agent(make: Callable[[int], object], model: POMDP, *, steps: int = 60) -> list[Finding]:
+def check_agent(make: Callable[[int], object], model: POMDP, *, steps: int = 60) -> list[Issue]:
     """Whether the agents that `make(seed)` gives keep to the protocol, tried on `model`.
 
     Actions must be actions; the same seed and readings must give the same ones; lost readings must be
@@ -216,13 +216,13 @@ def check_agent(make: Callable[[int], object], model: POMDP, *, steps: int = 60)
     found = []
     try:
         for text in broken_promises(make, model, steps):
-            found.append(Finding("doubtful" if text == NOT_SAVED else "wrong", text))
+            found.append(Issue("warning" if text == NOT_SAVED else "error", text))
     except Exception as error:
-        found.append(Finding("wrong", f"raised {error!r}"))
+        found.append(Issue("error", f"raised {error!r}"))
     return found
 
 
-def check_planner(planner: Planner, *, steps: int = 4000, seed: int = 0) -> list[Finding]:
+def check_planner(planner: Planner, *, steps: int = 4000, seed: int = 0) -> list[Issue]:
     """Whether a planner keeps its promises, on small models whose optimal averages are known.
 
     Its interval must hold the optimum and be no wider than asked, its actions must be actions, the same call
@@ -237,7 +237,7 @@ def check_planner(planner: Planner, *, steps: int = 4000, seed: int = 0) -> list
             texts = list(_broken_promises(found, again, model, optimum, rng, steps))
         except Exception as error:
             texts = [f"raised {error!r}"]
-        findings += [Finding("wrong", f"{name}: {text}") for text in texts]
+        findings += [Issue("error", f"{name}: {text}") for text in texts]
     return findings
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..agents.schedules import TSDESchedule
-from ..errors import CoarsePlanWarning, ImpossibleObservation
+from ..errors import CoarsePlanWarning, ImpossibleObservationError
 from ..inference.encoding import initial_of, model_of
 from ..protocols import Compilable, FiniteSupport, Posterior, Prior, SamplesWithBelief, WeightedKernels
 from .calibration import Draw, belief_by_paths, exact_finite, replay, sampling_identity, simulate
@@ -102,17 +102,17 @@ def _both_ways(prior: Prior, factory: Factory, length: int, seed: int) -> Iterat
     """An agent has to choose the same actions one observation at a time and in the compiled loop."""
     if not isinstance(factory(np.random.default_rng(seed)), Compilable):
         return
-    from ..agents.planning_budget import Effort
+    from ..agents.planning_budget import PlanningBudget
     from ..agents.psrl import PSRLAgent
     from ..simulation.runs import simulate as simulated
 
     world = model_of(prior, np.random.default_rng(seed))
-    effort = Effort(floor=0.01, ceiling=0.1, rtol=np.inf, max_work=1e6, max_points=200)
+    budget = PlanningBudget(min_tolerance=0.01, max_tolerance=0.1, rtol=np.inf, max_work=1e6, max_points=200)
     runs = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoarsePlanWarning)
         for driver in DRIVERS:
-            agent = PSRLAgent(_With(prior, factory), TSDESchedule(), seed, effort=effort)
+            agent = PSRLAgent(_With(prior, factory), TSDESchedule(), seed, budget=budget)
             runs.append(simulated(world, agent, 4 * length, seed, driver=driver))
     one, other = runs
     for what, same in (
@@ -157,6 +157,6 @@ def _impossible(prior: Prior, factory: Factory, rng: np.random.Generator) -> Ite
     try:
         posterior.update(action, reading)
         yield f"observation {reading} after action {action}, which no state gives, was taken in"
-    except ImpossibleObservation:
+    except ImpossibleObservationError:
         if not all(map(np.array_equal, before, (posterior.belief(drawn), posterior.expected_counts))):
             yield "an impossible reading was refused and has changed the posterior"

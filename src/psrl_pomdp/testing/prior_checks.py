@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._utils.findings import Finding
+from .._utils.issues import Issue
 from ..errors import PSRLError
 from ..inference.encoding import check_protocol
 from ..inference.parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample
@@ -22,7 +22,7 @@ _STEPS = 25  # of the random walk that must leave the density as it is
 _FEW = 16  # samples that are looked at one by one
 
 
-def check_prior(prior: Prior, *, samples: int = 4000, seed: int = 0) -> list[Finding]:
+def check_prior(prior: Prior, *, samples: int = 4000, seed: int = 0) -> list[Issue]:
     """Say what is wrong with a prior.
 
     Samples must be kernels, lie within the prior's support, and be the same for the same seed. A posterior
@@ -55,11 +55,11 @@ def check_prior(prior: Prior, *, samples: int = 4000, seed: int = 0) -> list[Fin
     found = []
     try:
         for text in _wrong(prior, samples, seed):
-            found.append(Finding("wrong", text))
+            found.append(Issue("error", text))
     except PSRLError as error:
-        found.append(Finding("wrong", str(error)))
+        found.append(Issue("error", str(error)))
     except Exception as error:
-        found.append(Finding("wrong", f"raised {error!r}"))
+        found.append(Issue("error", f"raised {error!r}"))
     return found
 
 

@@ -19,11 +19,11 @@ from psrl_pomdp import (
     simulate,
 )
 from psrl_pomdp.agents.baselines.certainty import CertaintyAgent, MAPAgent, MeanAgent
-from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.agents.schedules import FixedSchedule
 from psrl_pomdp.inference.mode import posterior_mode
 
-COARSE = Effort(floor=0.02)
+COARSE = PlanningBudget(min_tolerance=0.02)
 
 
 def blurred(n_states: int = 2) -> Setting:
@@ -110,7 +110,7 @@ def test_of_a_finite_set_the_likeliest_and_the_mean() -> None:
     family = problem("separated").family
     assert family is not None
     world = family.model(1)
-    likeliest, mean = MAPAgent(family, seed=1, effort=COARSE), MeanAgent(family, seed=1, effort=COARSE)
+    likeliest, mean = MAPAgent(family, seed=1, budget=COARSE), MeanAgent(family, seed=1, budget=COARSE)
     for agent in (likeliest, mean):
         simulate(world, agent, 100, seed=2)
         agent._begin_episode(1)
@@ -127,7 +127,7 @@ def test_they_keep_to_the_protocol(kind: type[CertaintyAgent], exploration: floa
     world = problem("random-readout")
 
     def make(seed: int) -> CertaintyAgent:
-        return kind(world.prior, seed=seed, effort=COARSE, exploration=exploration)
+        return kind(world.prior, seed=seed, budget=COARSE, exploration=exploration)
 
     assert check_agent(make, world) == []
     assert make(0).can_compile is False  # before the first action
@@ -150,7 +150,7 @@ def test_exploration_is_as_often_as_it_says() -> None:
     """
     setting = Setting(np.eye(2), [[0.0, 0.0], [1.0, 1.0]], [1.0, 0.0])
     kernel = np.full((2, 2, 2), 0.5)
-    agent = MAPAgent(FinitePrior(setting, kernel[None]), seed=7, effort=COARSE, exploration=1.0)
+    agent = MAPAgent(FinitePrior(setting, kernel[None]), seed=7, budget=COARSE, exploration=1.0)
     trace = simulate(POMDP(setting, kernel), agent, 3000, seed=8)
     chances = 0.5 * np.arange(1, 3001) ** (-1 / 3)
     spread = np.sqrt((chances * (1 - chances)).sum())
@@ -187,7 +187,7 @@ def test_the_mean_of_a_set_may_come_to_reach_fewer_states() -> None:
     setting = Setting(np.eye(3), [[0.0, 1.0, 2.0], [0.5, 0.5, 0.5]], [1.0, 0.0, 0.0])
     few = [[[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]] * 2
     many = [[[0.5, 0.0, 0.5], [0.5, 0.0, 0.5], [0.5, 0.0, 0.5]]] * 2
-    agent = MeanAgent(FinitePrior(setting, [few, many]), FixedSchedule(1), effort=COARSE)
+    agent = MeanAgent(FinitePrior(setting, [few, many]), FixedSchedule(1), budget=COARSE)
     agent.act(0)
     assert agent.info.kernel[0, 0].tolist() == [0.5, 0.25, 0.25]
     agent.act(1)

@@ -11,8 +11,8 @@ import pytest
 
 from psrl_pomdp import (
     POMDP,
-    Effort,
     InvalidModelError,
+    PlanningBudget,
     Setting,
     check_agent,
     check_planner,
@@ -27,7 +27,7 @@ from psrl_pomdp.agents.baselines.oas_ucrl import OASUCRL, ActionWiseOASUCRL
 from psrl_pomdp.agents.baselines.seeu import SEEU, SEEUKnownSensor
 from psrl_pomdp.agents.baselines.sm_ucrl import SMUCRL
 
-COARSE = Effort(floor=0.02, ceiling=0.05)
+COARSE = PlanningBudget(min_tolerance=0.02, max_tolerance=0.05)
 READOUT, RAILWAY = problem("random-readout"), problem("railway")
 
 # Options that make many phases of sixty steps.
@@ -45,7 +45,7 @@ KINDS: list[type[Learner]] = [OASUCRL, ActionWiseOASUCRL, SEEU, SEEUKnownSensor,
 
 
 def maker(kind: Any, setting: Setting, options: dict[str, Any]) -> Callable[[int], Any]:
-    return lambda seed: kind(setting, seed=seed, effort=COARSE, **options)
+    return lambda seed: kind(setting, seed=seed, budget=COARSE, **options)
 
 
 @pytest.mark.parametrize(("kind", "options"), QUICK)
@@ -108,7 +108,7 @@ def test_planners_are_known_and_grids_small() -> None:
 
 
 def test_a_tolerance_of_ones_own_is_not_saved() -> None:
-    agent = OASUCRL(READOUT.setting, effort=Effort(tolerance=lambda t: 0.1))
+    agent = OASUCRL(READOUT.setting, budget=PlanningBudget(tolerance=lambda t: 0.1))
     with pytest.raises(InvalidModelError, match="code"):
         agent.to_bytes()
 
@@ -129,7 +129,7 @@ def phases(agent: Learner, model: POMDP, steps: int) -> list[tuple[int, int, boo
 
 
 def test_episodes_double() -> None:
-    agent = OASUCRL(READOUT.setting, effort=COARSE, first_length=10)
+    agent = OASUCRL(READOUT.setting, budget=COARSE, first_length=10)
     assert phases(agent, READOUT, 160) == [
         (1, 1, False),
         (11, 2, True),
@@ -140,7 +140,7 @@ def test_episodes_double() -> None:
 
 
 def test_exploration_and_exploitation_take_turns() -> None:
-    agent = SEEUKnownSensor(READOUT.setting, effort=COARSE, tau1=5, tau2=10)
+    agent = SEEUKnownSensor(READOUT.setting, budget=COARSE, tau1=5, tau2=10)
     assert phases(agent, READOUT, 45) == [
         (1, 1, False), (6, 1, True), (16, 2, False), (21, 2, True), (36, 3, False), (41, 3, True),
     ]  # fmt: skip
@@ -186,7 +186,7 @@ def test_lost_readings_enter_no_moments() -> None:
 
 def test_the_probabilities_that_weigh_are_those_that_were_played() -> None:
     """E[1{a_t = a} / p_t(a)] = 1 for every action: within 5 standard errors for three (false alarm 2e-6)."""
-    agent = OASUCRL(READOUT.setting, seed=1, effort=COARSE, first_length=500, burn_in=0.0)
+    agent = OASUCRL(READOUT.setting, seed=1, budget=COARSE, first_length=500, burn_in=0.0)
     simulate(READOUT, agent, 3400, seed=1)
     moments = agent.moments
     assert agent.player is not None
@@ -208,7 +208,7 @@ def test_beliefs_are_those_of_the_whole_history() -> None:
         total[path[-1]] += chance
     found = belief_after(READOUT, 2, np.array(actions), np.array(readings))
     np.testing.assert_allclose(found, total / total.sum(), atol=1e-12)
-    agent = SEEUKnownSensor(own, effort=COARSE, tau1=3, tau2=50)
+    agent = SEEUKnownSensor(own, budget=COARSE, tau1=3, tau2=50)
     for reading in (2, 3, None, 1, 0, 0):
         agent.act(reading)
     assert agent.player is not None
@@ -236,7 +236,7 @@ def test_a_plan_that_depends_on_the_start_is_followed() -> None:
 
 @pytest.mark.parametrize("kind", [ActionWiseOASUCRL, SEEUKnownSensor])
 def test_with_the_sensor_known_they_learn_the_kernel(kind: Any) -> None:
-    agent = kind(READOUT.setting, seed=2, effort=COARSE)
+    agent = kind(READOUT.setting, seed=2, budget=COARSE)
     trace = simulate(READOUT, agent, 6000, seed=2)
     assert agent.player is not None or isinstance(agent, SEEUKnownSensor)
     moments = agent.total if isinstance(agent, ActionWiseOASUCRL) else agent.moments

@@ -16,10 +16,10 @@ from psrl_pomdp import (
     simulate,
 )
 from psrl_pomdp.agents.baselines.tsde import TSDEAgent, reading_concentration, reading_setting
-from psrl_pomdp.agents.psrl import Effort
+from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.analysis import regret_curve
 
-COARSE = Effort(floor=0.02)
+COARSE = PlanningBudget(min_tolerance=0.02)
 
 
 def in_plain_sight(seed: int) -> tuple[POMDP, DirichletPrior]:
@@ -30,7 +30,7 @@ def in_plain_sight(seed: int) -> tuple[POMDP, DirichletPrior]:
 
 def test_counts_and_episodes_by_hand() -> None:
     world, prior = in_plain_sight(1)
-    agent = TSDEAgent(prior, seed=2, effort=COARSE)
+    agent = TSDEAgent(prior, seed=2, budget=COARSE)
     rng = np.random.default_rng(3)
     state, visits, seen = int(rng.integers(3)), np.zeros((2, 3), int), np.zeros((2, 3, 3), int)
     start, length, at_start = 0, 1, visits.copy()
@@ -101,7 +101,7 @@ def test_effort_is_heeded_and_a_tolerance_of_ones_own_is_not_saved(monkeypatch: 
 
     monkeypatch.setattr(module, "plan", planned)
     _, prior = in_plain_sight(9)
-    agent = TSDEAgent(prior, effort=Effort(tolerance=lambda t: 0.1, time_limit=0.5))
+    agent = TSDEAgent(prior, budget=PlanningBudget(tolerance=lambda t: 0.1, time_limit=0.5))
     agent.act(0)
     assert limits == [0.5]
     with pytest.raises(InvalidModelError, match="code"):
@@ -121,7 +121,7 @@ def test_in_plain_sight_it_is_psrl_pomdp() -> None:
     best = plan(world, 1e-8)
     regrets = []
     for kind in (TSDEAgent, PSRLAgent):
-        traces = [simulate(world, kind(prior, seed=(i, 1), effort=COARSE), 300, seed=i) for i in range(40)]
+        traces = [simulate(world, kind(prior, seed=(i, 1), budget=COARSE), 300, seed=i) for i in range(40)]
         regrets.append(regret_curve(traces, best).upper[:, -1])
     assert stats.ttest_ind(*regrets, equal_var=False).pvalue > 1e-3
     assert stats.ks_2samp(*regrets).pvalue > 1e-3

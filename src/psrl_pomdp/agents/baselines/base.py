@@ -27,7 +27,7 @@ from ...models.model import POMDP, Setting
 from ...planning import Plan
 from ...protocols import Solution
 from .. import compiled_steps as steps
-from ..planning_budget import Effort
+from ..planning_budget import PlanningBudget
 from ..psrl import policy_of
 from .options import number, whole_number
 from .serialization import learner_from_bytes, learner_to_bytes
@@ -151,9 +151,9 @@ class Learner:
         "softness",
     )
 
-    def __init__(self, setting: Setting, seed: Seed, effort: Effort | None) -> None:
+    def __init__(self, setting: Setting, seed: Seed, budget: PlanningBudget | None) -> None:
         self.setting = setting
-        self.effort = effort or Effort()
+        self.budget = budget or PlanningBudget()
         self.rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
         self.time = 0  # t: readings taken in, the first one or its absence included
         self.episode = 0  # k
@@ -215,7 +215,7 @@ class Learner:
     def _planned(self, model: POMDP) -> Solution:
         """A plan for the model, to the tolerance that suits the time."""
         near = self.found if isinstance(self.found, Plan) else None
-        return self.effort.planned(model, self.effort.at(self.time, one_over_root), near)
+        return self.budget.solve(model, self.budget.tolerance_at(self.time, one_over_root), near)
 
     def _worth(self, found: Solution, model: POMDP) -> float:
         """The scaled average cost that a plan promises."""
@@ -240,7 +240,7 @@ class Learner:
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
         given = signature(cls).parameters.values()
-        return tuple(p.name for p in given if p.kind is Parameter.KEYWORD_ONLY and p.name != "effort")
+        return tuple(p.name for p in given if p.kind is Parameter.KEYWORD_ONLY and p.name != "budget")
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The learner's own arrays, changed in place: what it has counted."""

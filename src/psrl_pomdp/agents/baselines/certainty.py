@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
 from ...planning import plan
 from ...protocols import ModelSample, Planner, Prior, Summarizable
-from ..planning_budget import Effort
+from ..planning_budget import PlanningBudget
 from ..psrl import PSRLAgent
 from ..schedules import Schedule
 from .options import number
@@ -30,17 +31,18 @@ from .options import number
 class CertaintyAgent(PSRLAgent):
     """Plans for `guess()` instead of a sample."""
 
+    @renamed_keywords(effort="budget")
     def __init__(
         self,
         prior: Prior,
         schedule: Schedule | None = None,
         seed: int | Sequence[int] = 0,
         *,
-        effort: Effort | None = None,
+        budget: PlanningBudget | None = None,
         planner: Planner = plan,
         exploration: float = 0.0,
     ) -> None:
-        super().__init__(prior, schedule, seed, effort=effort, planner=planner)
+        super().__init__(prior, schedule, seed, budget=budget, planner=planner)
         if not isinstance(self.posterior, Summarizable):
             raise InvalidModelError(
                 f"prior: its {type(self.posterior).__name__} has no mean_model() and "

@@ -29,9 +29,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._utils.arrays import Array
+from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
 from ...models.model import POMDP, Setting
-from ..planning_budget import Effort
+from ..planning_budget import PlanningBudget
 from .base import Learner, Player, Seed, drawn_near
 from .moments import Moments
 
@@ -58,12 +59,13 @@ class OASUCRL(Learner):
     iota: float
     burn_in: float
 
+    @renamed_keywords(effort="budget")
     def __init__(
         self,
         setting: Setting,
         seed: Seed = 0,
         *,
-        effort: Effort | None = None,
+        budget: PlanningBudget | None = None,
         first_length: int = 128,
         iota: float = 0.05,
         burn_in: float = 1.0,
@@ -71,7 +73,7 @@ class OASUCRL(Learner):
         models: int = 4,
         least: float = 1e-3,
     ) -> None:
-        super().__init__(setting, seed, effort)
+        super().__init__(setting, seed, budget)
         self._take_options(first_length=first_length, iota=iota, burn_in=burn_in)
         self._take_options(radius=radius, models=models, least=least)
         self.moments = Moments(setting)  # of the present episode
@@ -129,12 +131,13 @@ class OASUCRL(Learner):
 class ActionWiseOASUCRL(OASUCRL):
     """The same with the moments of all episodes, and with a softness that falls: ι √(T_0 / T_k)."""
 
+    @renamed_keywords(effort="budget")
     def __init__(
         self,
         setting: Setting,
         seed: Seed = 0,
         *,
-        effort: Effort | None = None,
+        budget: PlanningBudget | None = None,
         first_length: int = 128,
         iota: float = 0.1,
         burn_in: float = 1.0,
@@ -145,7 +148,7 @@ class ActionWiseOASUCRL(OASUCRL):
         super().__init__(
             setting,
             seed,
-            effort=effort,
+            budget=budget,
             first_length=first_length,
             iota=iota,
             burn_in=burn_in,

@@ -34,10 +34,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
 from ...models.model import POMDP, Setting
 from ...protocols import Solution
-from ..planning_budget import Effort
+from ..planning_budget import PlanningBudget
 from .base import Learner, Player, Seed, belief_after, drawn_near
 from .coarse_planner import CoarsePlan, CoarsePlanner
 from .moments import Moments
@@ -52,8 +53,8 @@ class _Turns(Learner):
     tau2: int
     planner: str
 
-    def __init__(self, setting: Setting, seed: Seed, effort: Effort | None, planner: str) -> None:
-        super().__init__(setting, seed, effort)
+    def __init__(self, setting: Setting, seed: Seed, budget: PlanningBudget | None, planner: str) -> None:
+        super().__init__(setting, seed, budget)
         if planner not in ("ours", "coarse"):
             raise InvalidModelError(f"planner is {planner!r}, not 'ours' or 'coarse'")
         if planner == "coarse":
@@ -122,12 +123,13 @@ class SEEU(_Turns):
     told: ClassVar[str] = "names of states"
     numbers: ClassVar = (*_Turns.numbers, "before")
 
+    @renamed_keywords(effort="budget")
     def __init__(
         self,
         setting: Setting,
         seed: Seed = 0,
         *,
-        effort: Effort | None = None,
+        budget: PlanningBudget | None = None,
         tau1: int = 1000,
         tau2: int = 3000,
         radius: float = 1.0,
@@ -135,7 +137,7 @@ class SEEU(_Turns):
         least: float = 1e-3,
         planner: str = "ours",
     ) -> None:
-        super().__init__(setting, seed, effort, planner)
+        super().__init__(setting, seed, budget, planner)
         self._take_options(tau1=tau1, tau2=tau2, radius=radius, models=models, least=least)
         self.triples = Triples(setting)
         self.before = self.lost  # o_{t−1}
@@ -167,12 +169,13 @@ class SEEUKnownSensor(_Turns):
 
     told: ClassVar[str] = "sensor"
 
+    @renamed_keywords(effort="budget")
     def __init__(
         self,
         setting: Setting,
         seed: Seed = 0,
         *,
-        effort: Effort | None = None,
+        budget: PlanningBudget | None = None,
         tau1: int = 100,
         tau2: int = 300,
         radius: float = 0.0,
@@ -180,7 +183,7 @@ class SEEUKnownSensor(_Turns):
         least: float = 1e-3,
         planner: str = "ours",
     ) -> None:
-        super().__init__(setting, seed, effort, planner)
+        super().__init__(setting, seed, budget, planner)
         self._take_options(tau1=tau1, tau2=tau2, radius=radius, models=models, least=least)
         self.moments = Moments(setting)
 

@@ -20,7 +20,7 @@ from ...io.array_files import read_json, write_json
 from ...models.model import POMDP
 from ...planning import Plan
 from ...planning.plan_files import plan_from_bytes
-from ..serialization_checks import effort_in, has_sizes
+from ..serialization_checks import budget_in, has_sizes
 
 if TYPE_CHECKING:
     from .base import Learner
@@ -36,7 +36,7 @@ class _Words(msgspec.Struct):
 
     version: int
     options: dict[str, Any]
-    effort: dict[str, Any]
+    budget: dict[str, Any] = msgspec.field(name="effort")
     numbers: dict[str, Any]
     stream: StreamWords
     more: dict[str, Any]
@@ -44,14 +44,14 @@ class _Words(msgspec.Struct):
 
 def learner_to_bytes(learner: Learner) -> bytes:
     """Everything that decides how a learner goes on."""
-    if learner.effort.tolerance is not None:
-        raise InvalidModelError("an effort with a tolerance of your own is code, which no file holds")
+    if learner.budget.tolerance is not None:
+        raise InvalidModelError("a budget with a tolerance of your own is code, which no file holds")
     setting, player = learner.setting, learner.player
     still = np.broadcast_to(np.eye(setting.n_states), (setting.n_actions,) + (setting.n_states,) * 2)
     words = {
         "version": VERSION,
         "options": {name: getattr(learner, name) for name in learner.option_names()},
-        "effort": learner.effort.words(),
+        "effort": learner.budget.to_dict(),
         "numbers": {name: getattr(learner, name) for name in learner.numbers},
         "stream": stream_out(learner.rng),
         "more": learner._words(),
@@ -73,7 +73,7 @@ def learner_from_bytes(kind: type[Kind], data: bytes) -> Kind:
     contents, words = opened(data, "learner", _Words, "a saved agent of this kind", room)
     setting = _model(contents, "setting").setting
     make: Any = kind
-    learner: Kind = make(setting, effort=effort_in(contents, words.effort, None), **words.options)
+    learner: Kind = make(setting, budget=budget_in(contents, words.budget, None), **words.options)
     learner.rng = stream_in(words.stream)
     _take_numbers(learner, contents, words.numbers)
     _take_arrays(learner, contents)

@@ -24,8 +24,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..._utils.deprecation import renamed_keywords
 from ...models.model import POMDP, Setting
-from ..planning_budget import Effort
+from ..planning_budget import PlanningBudget
 from .base import Learner, Seed
 from .memoryless import MemorylessPolicy, best_memoryless, cumulative
 from .spectral import Triples, drawn_model
@@ -52,12 +53,13 @@ class SMUCRL(Learner):
     first_count: int
     starts: int
 
+    @renamed_keywords(effort="budget")
     def __init__(
         self,
         setting: Setting,
         seed: Seed = 0,
         *,
-        effort: Effort | None = None,
+        budget: PlanningBudget | None = None,
         iota: float = 0.05,
         first_count: int = 200,
         radius: float = 1.0,
@@ -65,7 +67,7 @@ class SMUCRL(Learner):
         least: float = 1e-3,
         starts: int = 2,
     ) -> None:
-        super().__init__(setting, seed, effort)
+        super().__init__(setting, seed, budget)
         self._take_options(iota=iota, first_count=first_count, starts=starts)
         self._take_options(radius=radius, models=models, least=least)
         self.triples = Triples(setting)

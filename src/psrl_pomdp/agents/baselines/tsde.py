@@ -30,6 +30,7 @@ from ..._serialization.archives import Room, as_saved_agent, pack
 from ..._serialization.contents import LARGEST_TIME, VERSION, Contents, opened
 from ..._serialization.random_streams import StreamWords, stream_in, stream_out
 from ..._utils.arrays import Array
+from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
 from ...inference import DirichletPrior
 from ...inference.dirichlet_prior import log_dirichlet
@@ -38,9 +39,9 @@ from ...inference.prior_files import prior_in, prior_out
 from ...models.model import POMDP, Setting
 from ...planning import Plan
 from ...planning.plan_files import plan_from_bytes
-from ..planning_budget import Effort
+from ..planning_budget import PlanningBudget
 from ..serialization import SettingWords, setting_in, setting_out
-from ..serialization_checks import effort_in, has_sizes
+from ..serialization_checks import budget_in, has_sizes
 
 _CLOCK = ("time", "start", "length", "action", "reading", "lost")
 
@@ -50,7 +51,7 @@ class _Words(SettingWords, kw_only=True):
 
     prior: str
     stream: StreamWords
-    effort: dict[str, Any]
+    budget: dict[str, Any] = msgspec.field(name="effort")
     time: int
     start: int
     length: int
@@ -68,13 +69,14 @@ class TSDEAgent:
     (True, np.int64(0))
     """
 
+    @renamed_keywords(effort="budget")
     def __init__(
-        self, prior: DirichletPrior, seed: int | Sequence[int] = 0, *, effort: Effort | None = None
+        self, prior: DirichletPrior, seed: int | Sequence[int] = 0, *, budget: PlanningBudget | None = None
     ) -> None:
         # TSDE adds counts of transitions to Dirichlet rows: it can do nothing with any other prior.
         if not isinstance(prior, DirichletPrior):
             raise InvalidModelError(f"prior is a {type(prior).__name__}: TSDE wants Dirichlet rows")
-        self.prior, self.effort = prior, effort or Effort()
+        self.prior, self.budget = prior, budget or PlanningBudget()
         self.setting = reading_setting(prior.setting)
         self.concentration = reading_concentration(prior)  # [A, O, O]
         self.known, self.row = reading_rows(prior)  # [A, O]
@@ -105,9 +107,9 @@ class TSDEAgent:
 
     def _begin_episode(self, visits: npt.NDArray[np.int64]) -> None:
         self.length, self.start, self.at_start = self.time - self.start, self.time, visits
-        self.last_plan = self.effort.planned(
+        self.last_plan = self.budget.solve(
             POMDP(self.setting, self._drawn_kernel()),
-            self.effort.at(self.start, lambda start: float(start**-0.5)),
+            self.budget.tolerance_at(self.start, lambda start: float(start**-0.5)),
             self.last_plan,
         )
         states = np.eye(self.setting.n_states)
@@ -124,13 +126,13 @@ class TSDEAgent:
         return np.asarray(kernel / kernel.sum(axis=2, keepdims=True))
 
     def to_bytes(self) -> bytes:
-        if self.effort.tolerance is not None:
-            raise InvalidModelError("an effort with a tolerance of your own is code, which no file holds")
+        if self.budget.tolerance is not None:
+            raise InvalidModelError("a budget with a tolerance of your own is code, which no file holds")
         arrays, words = setting_out(self.prior.setting)
         words |= {"version": VERSION} | {name: getattr(self, name) for name in _CLOCK}
         prior_arrays, prior_words = prior_out(self.prior)
         words |= {"stream": stream_out(self.rng), **prior_words}
-        words["effort"] = self.effort.words()
+        words["effort"] = self.budget.to_dict()
         arrays |= prior_arrays
         arrays |= {"counts": self.counts, "at_start": self.at_start, "policy": self.policy}
         if self.last_plan is not None:
@@ -144,7 +146,7 @@ class TSDEAgent:
         room = Room.for_file(data)
         contents, words = opened(data, "agent", _Words, "a saved agent of this kind", room)
         prior: Any = prior_in(contents, words.prior, "", setting_in(contents, words), None)
-        agent = cls(prior, effort=effort_in(contents, words.effort, None))
+        agent = cls(prior, budget=budget_in(contents, words.budget, None))
         agent.rng = stream_in(words.stream)
         agent._take_clock(contents, words)
         if "plan" in contents:

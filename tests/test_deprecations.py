@@ -1,0 +1,80 @@
+"""Names of version 0.1 go on to work, and warn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import psrl_pomdp
+from psrl_pomdp import Issue, PlanningBudget, PSRLAgent, plan, problem, simulate
+from psrl_pomdp._utils.deprecation import renamed_keywords
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Finding", "Issue"),
+        ("ImpossibleObservation", "ImpossibleObservationError"),
+        ("Structure", "ModelStructure"),
+        ("analyse", "analyze_structure"),
+    ],
+)
+def test_an_old_public_name_is_the_new_object(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"psrl_pomdp\.{old} is now psrl_pomdp\.{new};"):
+        found = getattr(psrl_pomdp, old)
+    assert found is getattr(psrl_pomdp, new)
+    assert old not in psrl_pomdp.__all__
+
+
+def test_an_effort_is_a_planning_budget_with_its_old_keywords() -> None:
+    with pytest.warns(DeprecationWarning, match="psrl_pomdp.Effort is now psrl_pomdp.PlanningBudget"):
+        effort: Any = psrl_pomdp.Effort
+    with pytest.warns(DeprecationWarning, match=r"Effort\((floor|ceiling)=...\)"):
+        found: Any = effort(floor=0.1, ceiling=0.2, max_work=5.0)
+    assert (found.min_tolerance, found.max_tolerance, found.max_work) == (0.1, 0.2, 5.0)
+    assert (found.floor, found.ceiling) == (0.1, 0.2)
+    assert isinstance(found, PlanningBudget)
+
+
+def test_agents_take_their_budget_by_its_old_keyword() -> None:
+    family: Any = problem("separated").family
+    budget = PlanningBudget(max_work=1e6)
+    make: Any = PSRLAgent
+    with pytest.warns(DeprecationWarning, match=r"PSRLAgent\(effort=...\) is now PSRLAgent\(budget=...\)"):
+        agent = make(family, effort=budget)
+    with pytest.warns(DeprecationWarning, match="PSRLAgent.effort is now PSRLAgent.budget"):
+        assert agent.effort is agent.budget is budget
+    with pytest.raises(TypeError, match="both budget and its old name effort"):
+        make(family, effort=budget, budget=budget)
+
+
+def test_a_trace_has_its_old_names() -> None:
+    model: Any = problem("separated")
+    trace = simulate(model, PSRLAgent(model.family), 20)
+    with pytest.warns(DeprecationWarning, match=r"Trace\.readings is now Trace\.observations"):
+        assert trace.readings is trace.observations
+    with pytest.warns(DeprecationWarning, match=r"Trace\.first_reading is now Trace\.first_observation"):
+        assert trace.first_reading == trace.first_observation
+    best = plan(model, 1e-3)
+    with pytest.warns(DeprecationWarning, match=r"Trace\.controlled is now Trace\.control_variate_sums"):
+        assert (trace.controlled(best) == trace.control_variate_sums(best)).all()
+
+
+def test_an_issue_has_its_level_of_version_0_1() -> None:
+    issue = Issue("warning", "odd")
+    with pytest.warns(DeprecationWarning, match=r"Issue\.level is now Issue\.severity"):
+        assert issue.level == "doubtful"
+    assert issue.to_dict() == {"severity": "warning", "level": "doubtful", "text": "odd"}
+
+
+def test_a_function_keeps_its_signature_and_its_own_errors() -> None:
+    @renamed_keywords(old="new")
+    def function(new: int = 1) -> int:
+        """Return it."""
+        return new
+
+    assert function() == 1
+    assert function.__name__ == "function"
+    with pytest.raises(TypeError, match="other"):
+        function(other=1)  # type: ignore[call-arg]
