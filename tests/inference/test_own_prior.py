@@ -305,7 +305,7 @@ def test_both_ways_choose_the_same_actions_from_the_same_seed(prior: Any) -> Non
     assert not agent.can_compile
     for trace in (slow, core):
         assert (trace.actions == fast.actions).all()
-        assert (trace.readings == fast.readings).all()
+        assert (trace.observations == fast.observations).all()
         assert trace.episodes == fast.episodes
         assert (trace.checkpoints.expected == fast.checkpoints.expected).all()
     assert np.isnan(core.checkpoints.truth).all()

@@ -96,7 +96,7 @@ def test_the_world_is_that_of_simulate(name: str) -> None:
     run = run_on_env(agents[1], POMDPEnv(world), 300, seed=7)
     assert run.first_reading == (NOTHING if trace.first_observation is None else trace.first_observation)
     assert (run.actions == trace.actions).all()
-    assert (run.readings == trace.readings).all()
+    assert (run.readings == trace.observations).all()
     sign = 1.0 if world.setting.units.kind == "reward" else -1.0
     assert run.average_reward == pytest.approx(sign * trace.average_cost, rel=1e-12)
 

@@ -47,7 +47,7 @@ def test_both_drivers_give_the_same_run(kind: str, sensors: int, first: bool) ->
     ]
     one, other = traces
     assert (one.actions == other.actions).all()
-    assert (one.readings == other.readings).all()
+    assert (one.observations == other.observations).all()
     assert one.episodes == other.episodes
     assert np.array_equal(one.episode_sums, other.episode_sums)
     for name in ("times", "sums", "episodes", "visits", "expected", "pseudo", "truth"):
@@ -57,7 +57,7 @@ def test_both_drivers_give_the_same_run(kind: str, sensors: int, first: bool) ->
 def test_a_run_is_the_same_wherever_its_arrays_lie(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled loops may look at addresses and add up in another order where small arrays are neighbours."""
     model, filters, rng = problem("separated"), filtering.make_filter_bank, np.random.default_rng(30)
-    names = ("product", "scale", "weight", "chance", "expected", "shares", "log_weight")
+    names = ("product", "scale", "weight", "chance", "expected", "lane_sums", "log_weight")
 
     def neighbours(setting: Setting, kernels: Array, weights: Array) -> filtering.FilterBank:
         own, memory, end = filters(setting, kernels, weights), np.zeros(1000), rng.integers(8)
@@ -75,7 +75,7 @@ def test_a_run_is_the_same_wherever_its_arrays_lie(monkeypatch: pytest.MonkeyPat
         return simulate(model, agent, 300, seed=2).checkpoints.expected.tobytes()
 
     usual = counted()
-    monkeypatch.setattr(filtering, "filters", neighbours)
+    monkeypatch.setattr(filtering, "make_filter_bank", neighbours)
     assert {counted() for _ in range(30)} == {usual}
 
 
@@ -84,7 +84,7 @@ def beliefs_along(trace: Trace) -> Array:
     model = trace.model
     belief = first_belief(model, trace.first_observation)
     out = [belief]
-    for action, reading in zip(trace.actions, trace.readings, strict=True):
+    for action, reading in zip(trace.actions, trace.observations, strict=True):
         belief = (belief @ model.transition[action]) * model.setting.observation[action][:, reading]
         belief = belief / belief.sum()
         out.append(belief)
@@ -171,7 +171,7 @@ def test_the_world_follows_its_law() -> None:
         for s in range(3):
             for table, given, outcome in (
                 (model.transition[a, s], now, later),
-                (model.setting.observation[a, s], later, trace.readings),
+                (model.setting.observation[a, s], later, trace.observations),
             ):
                 chosen = outcome[(actions == a) & (given == s)]
                 expected = len(chosen) * table

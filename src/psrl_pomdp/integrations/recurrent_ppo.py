@@ -45,7 +45,7 @@ def recurrent_run(model: POMDP, horizon: int, seed: int = 0, **options: Any) -> 
     learner = RecurrentPPO("MlpLstmPolicy", life, seed=own_seed, device="cpu", **options)
     learner.learn(horizon)  # whole rollouts: some steps too many
     trace = simulate(model, _Recorded(life.actions), horizon, seed)
-    assert trace.readings.tolist() == life.readings[:horizon]  # the same actions in the same world
+    assert trace.observations.tolist() == life.readings[:horizon]  # the same actions in the same world
     return trace
 
 

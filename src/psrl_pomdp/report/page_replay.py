@@ -59,7 +59,7 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
     return Replay(
         agent=result.agent,
         run=result.run,
-        readings=[trace.first_observation, *trace.readings[:-1].tolist()],
+        readings=[trace.first_observation, *trace.observations[:-1].tolist()],
         actions=actions,
         states=states,
         costs=world.setting.own_cost[actions, states].tolist(),

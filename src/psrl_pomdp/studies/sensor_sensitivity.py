@@ -155,7 +155,7 @@ def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:
     posterior = FinitePrior(model.setting, model.transition[None]).posterior()
     posterior.start(trace.first_observation)
     different = 0
-    for action, reading in zip(trace.actions.tolist(), trace.readings.tolist(), strict=True):
+    for action, reading in zip(trace.actions.tolist(), trace.observations.tolist(), strict=True):
         different += best.action(posterior.beliefs[0]) != action
         posterior.update(action, reading)
     return different / len(trace.actions)

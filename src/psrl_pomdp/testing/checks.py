@@ -24,7 +24,7 @@ def check_model(model: POMDP | str | PathLike[str]) -> list[Issue]:
     >>> from psrl_pomdp import problem
     >>> for finding in check_model(problem("two-rooms")):
     ...     print(f"{finding.severity}: {finding.text}")
-    doubtful: the start can end up in 2 recurrent classes (good-room | bad-room): the best average may \
+    warning: the start can end up in 2 recurrent classes (good-room | bad-room): the best average may \
 depend on which, and the paper's Assumption 1 then fails
     """
     if isinstance(model, str | PathLike):
