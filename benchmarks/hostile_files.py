@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 import psrl_pomdp as pp
-from psrl_pomdp._serialization.archives import SEAL, _digest, _npy, pack, unpack
+from psrl_pomdp._serialization.archives import SEAL, members_digest, npy_bytes, pack, unpack
 from psrl_pomdp.studies.results import jobs_of
 from psrl_pomdp.studies.runner import run
 from psrl_pomdp.studies.store import Store
@@ -176,19 +176,19 @@ def bombs(arrays: Arrays, rng: Rng) -> bytes:
 
 def tight(arrays: Arrays) -> bytes:
     """A sealed archive, shrunk as far as it goes, as `pack` would not."""
-    parts = {name: _npy(np.asarray(array)) for name, array in arrays.items() if name != SEAL}
-    parts[SEAL] = _npy(np.frombuffer(_digest(parts), np.uint8))
+    parts = {name: npy_bytes(np.asarray(array)) for name, array in arrays.items() if name != SEAL}
+    parts[SEAL] = npy_bytes(np.frombuffer(members_digest(parts), np.uint8))
     return _zip(parts)
 
 
 def _lying(arrays: Arrays, name: str, size: int) -> bytes:
     """A header that promises much more than follows it."""
-    parts = {n: _npy(np.asarray(a)) for n, a in arrays.items()}
+    parts = {n: npy_bytes(np.asarray(a)) for n, a in arrays.items()}
     header = io.BytesIO()
     told = {"descr": "<f8", "fortran_order": False, "shape": (size, 1 << 20)}
     np.lib.format.write_array_header_1_0(header, told)
     parts[name] = header.getvalue() + bytes(64)
-    parts[SEAL] = _npy(np.frombuffer(_digest(parts), np.uint8))
+    parts[SEAL] = npy_bytes(np.frombuffer(members_digest(parts), np.uint8))
     return _zip(parts)
 
 

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 import psrl_pomdp  # noqa: E402
-from psrl_pomdp._numba import jit as compiled  # noqa: E402
+from psrl_pomdp._numba import jit as compiled  # noqa: E402, PLC2701 - its decorators are taken off below
 
 # Functions that may be compiled are shown as plain ones, with their signatures.
 compiled.jit = lambda **_: lambda function: function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -46,6 +47,26 @@ def test_hooks_have_the_versions_that_the_tests_pass_with() -> None:
         assert version is not None
         assert hook is not None
         assert version[1] == hook[1]
+
+
+def private_names_imported(code: str) -> list[str]:
+    """Return the names with one leading underscore that relative imports take from another module."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and node.level and node.module is not None:
+            found += [name.name for name in node.names if re.match(r"_(?!_)", name.name)]
+    return found
+
+
+def test_no_module_imports_a_private_name_of_another() -> None:
+    """Modules with a leading underscore are private to the package, which may import them."""
+    assert private_names_imported("from .a import b, _c\nfrom . import _d\nfrom ._e import __f__") == ["_c"]
+    found = {
+        str(path.relative_to(ROOT)): names
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        if (names := private_names_imported(path.read_text("utf-8")))
+    }
+    assert found == {}
 
 
 def test_a_wheel_holds_the_package_and_its_types_and_no_tests(tmp_path: Path) -> None:

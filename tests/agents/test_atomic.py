@@ -19,12 +19,12 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and processes a
 _HALF = """
 import os, sys, time
 from pathlib import Path
-from psrl_pomdp.io import atomic
+from psrl_pomdp._serialization import atomic_files
 def stop(handle):
     print("half", flush=True)
     time.sleep(600)
-atomic.os.fsync = stop
-atomic.write_atomically(Path(sys.argv[1]), b"never whole")
+atomic_files.os.fsync = stop
+atomic_files.write_atomically(Path(sys.argv[1]), b"never whole")
 """
 
 

@@ -151,11 +151,11 @@ def test_plans_in_agents_are_for_the_kernels_that_they_are_kept_for() -> None:
 
 def test_a_seal_that_is_wrong_or_missing_is_noticed() -> None:
     members = unpack(AGENT_BYTES, "good")
-    parts = {name: archives._npy(array) for name, array in members.items()}
+    parts = {name: archives.npy_bytes(array) for name, array in members.items()}
     without, _ = archives._zipped(parts, set())
     with pytest.raises(ParseError, match="its seal is missing"):
         PSRLAgent.from_bytes(without)
-    parts["seal"] = archives._npy(np.zeros(32, np.uint8))
+    parts["seal"] = archives.npy_bytes(np.zeros(32, np.uint8))
     wrong, _ = archives._zipped(parts, set())
     with pytest.raises(ParseError, match="its seal is not that of its contents"):
         PSRLAgent.from_bytes(wrong)

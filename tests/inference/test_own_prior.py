@@ -19,6 +19,7 @@ from psrl_pomdp import (
     ParametricPrior,
     PlanningBudget,
     PSRLAgent,
+    Setting,
     Simulation,
     UnknownNameError,
     bayesian_runs,
@@ -217,6 +218,8 @@ def test_an_own_prior_is_as_equal_as_its_attributes() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'setting'"):
         WEAR.replace(seting=other)
     with pytest.raises(InvalidModelError, match="not of the size"):
+        WEAR.replace(setting=Setting(np.eye(2), np.zeros((2, 2)), [1.0, 0.0]))
+    with pytest.raises(InvalidModelError, match="setting is a int, not a Setting"):
         WEAR.replace(setting=1)
     with pytest.raises(InvalidModelError, match="fingerprint cannot look into"):
         _ = Broken("log_density", object()).fingerprint

@@ -184,7 +184,7 @@ def test_a_prior_without_a_kind_has_a_study_and_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wear = Wear(WORLD.setting, np.ones_like(WORLD.transition))
-    monkeypatch.setattr(experiment, "prior_for", lambda model, kind="": wear)
+    monkeypatch.setattr(experiment, "prior_of", lambda model, wanted: wear)
     words = {"problem": "separated", "horizon": 60, "seeds": 2, "truth": "prior", "tolerance": 1e-2}
     study = study_from(words | {"agents": [{"kind": "psrl"}]})
     assert not isinstance(Experiment(study).model(0), type(WORLD))
@@ -210,7 +210,7 @@ def test_worlds_of_a_study_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> No
 
         return call
 
-    for name in ("problem", "prior_for", "plan"):
+    for name in ("problem", "prior_of", "plan"):
         monkeypatch.setattr(experiment, name, counted(name, getattr(experiment, name)))
     monkeypatch.setattr(experiment, "_last", None)
     agents = [{"kind": "random"}, {"kind": "psrl", "floor": 0.1, "ceiling": 0.1}, {"kind": "oracle"}]
@@ -219,5 +219,5 @@ def test_worlds_of_a_study_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> No
     )
     for job in jobs_of(study):
         perform(study, job)
-    assert sorted(made) == ["plan", "prior_for", "problem"]
+    assert sorted(made) == ["plan", "prior_of", "problem"]
     assert issubclass(type(WORLD), Frozen)  # so that what is shared cannot be changed

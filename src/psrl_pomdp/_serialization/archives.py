@@ -66,8 +66,8 @@ class Room:
 
 def pack(arrays: Mapping[str, npt.NDArray[Any] | None]) -> bytes:
     """A sealed archive of the arrays that are there, without the time of day."""
-    members = {name: _npy(array) for name, array in arrays.items() if array is not None}
-    members[SEAL] = _npy(np.frombuffer(_digest(members), np.uint8))
+    members = {name: npy_bytes(array) for name, array in arrays.items() if array is not None}
+    members[SEAL] = npy_bytes(np.frombuffer(members_digest(members), np.uint8))
     stored = {name for name, content in members.items() if _as_it_is(content)}
     packed, sizes = _zipped(members, stored)
     total, least = sum(map(len, members.values())), len(packed)
@@ -97,19 +97,20 @@ def unpack_sealed(data: bytes, path: str, room: Room | None = None) -> tuple[Arr
     room = Room.for_file(data) if room is None else room
     members = _unzipped(data, path, room)
     seal = members.pop(SEAL, None)
-    if seal is not None and not seal.endswith(_digest(members)):
+    if seal is not None and not seal.endswith(members_digest(members)):
         raise ParseError("damaged: its seal is not that of its contents", path=path)
     return {name: _array(name, members.pop(name), path) for name in list(members)}, seal is not None
 
 
-def _npy(array: npt.NDArray[Any]) -> bytes:
+def npy_bytes(array: npt.NDArray[Any]) -> bytes:
+    """Return an array in the format of a .npy file."""
     member = io.BytesIO()
     np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
     return member.getvalue()
 
 
-def _digest(members: Mapping[str, bytes]) -> bytes:
-    """Of names, and of members with their types and shapes."""
+def members_digest(members: Mapping[str, bytes]) -> bytes:
+    """Return the SHA-256 digest of the members and their names."""
     total = hashlib.sha256()
     for name in sorted(members):
         label = name.encode()

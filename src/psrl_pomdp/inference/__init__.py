@@ -1,20 +1,20 @@
 """What is believed of the dynamics, before and after observations: finite sets of kernels, rows, parameters.
 
-The posteriors are compiled code: they are fetched when they are first asked for.
+Every class is imported when it is first used: posteriors are compiled code, and a command that only prints
+its help imports no numpy.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from .dirichlet_prior import DirichletPrior
-from .finite_prior import FinitePrior
-from .mixture_prior import MixturePrior
-from .parametric_prior import ParametricPrior
-
 if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior
+    from .dirichlet_prior import DirichletPrior
     from .ensemble_posterior import EnsemblePosterior
     from .finite_posterior import FinitePosterior
+    from .finite_prior import FinitePrior
+    from .mixture_prior import MixturePrior
+    from .parametric_prior import ParametricPrior
 
 __all__ = [
     "DirichletPosterior",
@@ -28,8 +28,12 @@ __all__ = [
 
 _HOME = {
     "DirichletPosterior": "dirichlet_posterior",
+    "DirichletPrior": "dirichlet_prior",
     "EnsemblePosterior": "ensemble_posterior",
     "FinitePosterior": "finite_posterior",
+    "FinitePrior": "finite_prior",
+    "MixturePrior": "mixture_prior",
+    "ParametricPrior": "parametric_prior",
 }
 
 

@@ -88,10 +88,12 @@ def sample_model(prior: Prior, rng: np.random.Generator, name: str = "") -> POMD
     from ..protocols import FiniteSupport, SamplesModels
 
     if isinstance(prior, SamplesModels):
-        return prior.sample_model(rng)
-    if isinstance(prior, FiniteSupport):
-        return prior.model(int(rng.choice(len(prior), p=prior.weights)))
-    return POMDP(prior.setting, prior.sample(rng), name=name)
+        model = prior.sample_model(rng)
+    elif isinstance(prior, FiniteSupport):
+        model = prior.model(int(rng.choice(len(prior), p=prior.weights)))
+    else:
+        model = POMDP(prior.setting, prior.sample(rng))
+    return model if model.name or not name else POMDP(model.setting, model.transition, name=name)
 
 
 def with_setting(prior: Prior, setting: Setting) -> Prior:

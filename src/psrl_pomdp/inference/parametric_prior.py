@@ -90,9 +90,7 @@ class ParametricPrior:
     ensemble_size: int | None = None
 
     def __init__(self, setting: Setting) -> None:
-        if not isinstance(setting, Setting):
-            raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
-        self.setting = setting
+        self.setting = _checked_setting(setting)
 
     def sample_parameters(self, rng: np.random.Generator, size: int) -> Array:
         """Draw `size` parameter vectors [N, d] from the prior."""
@@ -164,7 +162,7 @@ class ParametricPrior:
         UnknownNameError
             If the prior has no such attribute.
         InvalidModelError
-            If the setting has other numbers of states or actions.
+            If the setting is no `Setting`, or has other numbers of states or actions.
         """
         found = copy(self)
         for name, value in changes.items():
@@ -172,7 +170,7 @@ class ParametricPrior:
                 known = [*vars(self), "support", "move", "ensemble_size"]
                 raise UnknownNameError(f"the prior has no attribute {name!r}{did_you_mean(name, known)}")
             setattr(found, name, value)
-        if found.setting.cost.shape != self.setting.cost.shape:
+        if _checked_setting(found.setting).cost.shape != self.setting.cost.shape:
             raise InvalidModelError(f"setting: {found.setting!r} is not of the size of {self.setting!r}")
         return found
 
@@ -199,6 +197,12 @@ class ParametricPrior:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.setting!r})"
+
+
+def _checked_setting(setting: object) -> Setting:
+    if not isinstance(setting, Setting):
+        raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
+    return setting
 
 
 def _is_data(name: str, value: object) -> bool:
