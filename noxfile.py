@@ -22,7 +22,13 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
 PINNED = ("--constraint", "constraints.txt")
 # Tests that take seconds although nothing is compiled.
-QUICK = ("belief", "effort", "model", "priors", "schedule", "structure")
+QUICK = (
+    "agents/test_effort.py",
+    "agents/test_schedule.py",
+    "inference/test_belief.py",
+    "inference/test_priors.py",
+    "models",
+)
 
 
 def install_group(session: nox.Session, group: str, *options: str) -> None:
@@ -77,7 +83,7 @@ def build(session: nox.Session) -> None:
 def interpreted(session: nox.Session) -> None:
     """Run tests that are quick where nothing is compiled."""
     install_group(session, "test", *PINNED)
-    files = [f"tests/test_{name}.py" for name in QUICK]
+    files = [f"tests/{path}" for path in QUICK]
     session.run("pytest", *files, *session.posargs, env={"PSRL_POMDP_CODE": "interpreted"})
 
 

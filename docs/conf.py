@@ -43,8 +43,9 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!psrl_pomdp).*"),  # types of other packages, in signatures
     (
         r"py:class",
-        r"psrl_pomdp\.(inference\.\w+|testing\.calibration)\.(Possible|Used|Rows|History|Space|Tuning)",
-    ),  # scratch
+        r"psrl_pomdp\.inference\.\w+\.(AdaptationState|FreeRows|PossibleStates|Workspace)",
+    ),  # buffers
+    (r"py:class", r"psrl_pomdp\.testing\.calibration\.History"),
     (r"py:class", r"psrl_pomdp\.models\.model\._SensorItself"),
 ]
 suppress_warnings = ["config.cache"]

@@ -18,7 +18,6 @@ from psrl_pomdp.io import MAX_ENTRIES
 from psrl_pomdp.io.array_files import read_json, read_npz, write_json, write_npz
 from psrl_pomdp.io.pomdp.reader import read_pomdp
 from psrl_pomdp.io.pomdp.writer import write_pomdp
-from psrl_pomdp.problems import catalogue
 
 often = settings(max_examples=300, deadline=None, derandomize=True, database=None)
 
@@ -52,14 +51,6 @@ def test_pomdp_is_exact_but_for_the_last_bits_of_rescaled_costs(model: POMDP) ->
     assert other.units == one.units
     wide = max(abs(one.units.low), abs(one.units.high)) / (one.units.high - one.units.low)
     assert np.abs(other.cost - one.cost).max() <= 1e-15 * (1 + wide)
-
-
-@pytest.mark.parametrize("name", [entry.name for entry in catalogue()])
-@pytest.mark.parametrize("ending", [".pomdp", ".json", ".npz"])
-def test_the_whole_library_goes_to_disk_and_back(name: str, ending: str, tmp_path: Path) -> None:
-    model = problem(name)
-    save(model, tmp_path / f"model{ending}")
-    assert load(tmp_path / f"model{ending}") == model
 
 
 def test_written_pomdp_reads_well() -> None:

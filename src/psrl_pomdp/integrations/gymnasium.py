@@ -5,9 +5,9 @@ Every problem of the library is registered, so that
     gymnasium.make("psrl_pomdp:tiger-v0", accuracy=0.9)
     gymnasium.make("psrl_pomdp:model-v0", model="hallway.pomdp")
 
-work wherever they are written, whichever package was imported first: `gym_registration` sees to it.
+work wherever they are written, whichever package was imported first: `integrations.registration` sees to it.
 "psrl_pomdp.gym:tiger-v0" works too. `POMDPEnv(model)` does without the registry. Only this module, and
-`baselines.recurrent` on top of it, import Gymnasium.
+`integrations.recurrent_ppo` on top of it, import Gymnasium.
 
 - The reward of a step is −C(s_t, a_t) in the user's own numbers, or the reward itself where the model was
   given by rewards.

@@ -1,8 +1,8 @@
 """What each agent of a study costs, and what it saves against one of them, such as today's rule.
 
 Costs over a run are taken from the stored control variate, which has the expectation of what was paid and
-much less noise (`regret.estimators`). All agents meet the same worlds, run by run, so that savings are means
-of differences run by run, with Student's interval.
+much less noise (`analysis.estimators`). All agents meet the same worlds, run by run, so that savings are
+means of differences run by run, with Student's interval.
 """
 
 from __future__ import annotations

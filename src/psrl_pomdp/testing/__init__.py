@@ -1,6 +1,6 @@
 """Checks of a user's own models, priors, posteriors, planners and agents.
 
-Each returns a list of `Issue`s, which is empty where nothing is wrong. So a test of one's own is
+Each returns a list of `Issue`, which is empty where nothing is wrong. A test of your own prior is
 
     def test_my_prior():
         assert check_prior(MyPrior(setting)) == []

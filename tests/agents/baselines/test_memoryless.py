@@ -158,5 +158,3 @@ def test_the_agent_keeps_to_the_protocol() -> None:
     world = problem("railway")
     policy = best_memoryless(world, least=0.1)
     assert check_agent(lambda seed: MemorylessAgent(policy, seed), world) == []
-    tiger = problem("tiger")  # a sensor that depends on the action, and nothing read first
-    assert check_agent(lambda seed: MemorylessAgent(best_memoryless(tiger), seed), tiger) == []
