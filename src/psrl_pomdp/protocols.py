@@ -1,10 +1,11 @@
-"""The roles that a user's own classes can play.
+"""The protocols that a user's own priors, posteriors, planners, agents and problems implement.
 
-A role lists the few methods that every class in it must have. What makes an object faster, resumable or more
-informative is a second, optional protocol, which is asked for with `isinstance` where the role is taken up.
-No class has to inherit from anything here. `psrl_pomdp.testing` has a checker for each role.
+Each role has one protocol with the few methods that every class in this role must have. Further protocols are
+optional: an object that implements one of them is faster, can be resumed, or reports more. The package tests
+for optional protocols with `isinstance`. No class has to inherit from a protocol. `psrl_pomdp.testing` has a
+checker for each role.
 
-This module computes nothing and imports nothing that is compiled.
+This module contains no computations and imports no compiled code.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from .inference.sampled_filter import PossibleStates, RefreshRule, SampledFilter
     from .models.model import POMDP, Setting
 
-Observation: TypeAlias = int | str | None  # by number or by name; None was lost
-State: TypeAlias = Mapping[str, object]  # arrays, numbers and texts: what a file can hold
+Observation: TypeAlias = int | str | None  # a number or a name; None is a missing observation
+State: TypeAlias = Mapping[str, object]  # arrays, numbers and strings, which can be stored in a file
 
 
 # -- observation models ---------------------------------------------------------------------------------
@@ -36,9 +37,9 @@ State: TypeAlias = Mapping[str, object]  # arrays, numbers and texts: what a fil
 
 @runtime_checkable
 class Sensor(Protocol):
-    """The observation model η: the distribution of the observation in a state, after an action.
+    """An observation model η: the distribution of the observation given the action and the state it led to.
 
-    A `Setting` is one, for finitely many observations.
+    `Setting` implements this protocol for a finite set of observations.
     """
 
     @property
@@ -46,64 +47,69 @@ class Sensor(Protocol):
     @property
     def n_actions(self) -> int: ...
     def likelihood(self, action: int | None, observation: Any) -> Array:
-        """Return η(observation | action, s') for every s', shape [S]; None is before the first action."""
+        """Return η(observation | action, s′) for every s′, shape [S]; `action` None means before the first
+        action.
+        """
 
     def sample_observation(self, rng: np.random.Generator, action: int | None, state: int) -> Any:
-        """Draw an observation in `state` after `action`."""
+        """Draw an observation in `state`, which `action` led to; None stands for the time before any
+        action.
+        """
 
 
 # -- priors and posteriors ------------------------------------------------------------------------------
 
 
 class ModelSample(NamedTuple):
-    """A transition kernel θ_k, drawn or chosen from the posterior f_t, and the belief h_t(·; θ_k)."""
+    """A transition kernel θ sampled or chosen from the posterior f_t, and the belief h_t(·; θ)."""
 
     kernel: Array  # [A, S, S']
     belief: Array  # [S]
-    kernel_index: int | None = None  # its number where there are finitely many: plans for it can be kept
+    kernel_index: int | None = None  # the number of the kernel in a finite set; plans are cached by it
 
 
 class Prior(Protocol):
-    """The prior f(θ) over transition kernels. This is all that `PSRLAgent` asks of a prior."""
+    """The prior f(θ) over transition kernels. `PSRLAgent` needs these methods and no others."""
 
     @property
     def setting(self) -> Setting: ...
     def sample(self, rng: np.random.Generator) -> Array:
-        """Draw a kernel [A, S, S'] from f."""
+        """Draw a kernel [A, S, S′] from f."""
 
     def posterior(self, rng: np.random.Generator) -> Posterior:
-        """Return the posterior before the first observation; it draws its random numbers from `rng`."""
+        """Return the posterior before the first observation. It draws its random numbers from `rng`."""
 
 
 class Posterior(Protocol):
-    """The posterior f_t(θ) and the beliefs h_t(·; θ). This is all that `PSRLAgent` asks of a posterior.
+    """The posterior f_t(θ) and the beliefs h_t(·; θ). `PSRLAgent` needs these methods and no others.
 
-    Observations and actions are numbers, or names where the setting has names. An observation that is
-    impossible under every kernel of the prior raises `ImpossibleObservationError` and changes nothing.
+    Observations and actions are given by number, or by name if the setting has names. An observation that has
+    probability 0 under every kernel of the prior raises `ImpossibleObservationError` and leaves the posterior
+    unchanged.
     """
 
     @property
     def setting(self) -> Setting: ...
     @property
     def expected_counts(self) -> Array:
-        """ñ_t(s, a), shape [A, S]: the expected number of visits before time t."""
+        """The expected number of visits ñ_t(s, a) before time t, shape [A, S]."""
 
     def start(self, first_observation: Observation) -> None:
-        """Condition on o_1, or on nothing where there is no observation before the first action."""
+        """Condition on o_1, or on nothing (None) if there is no observation before the first action."""
 
     def update(self, action: int | str, observation: Observation) -> None:
-        """Condition on a_t and o_{t+1}. A lost observation, None, only predicts."""
+        """Condition on a_t and o_{t+1}. After a missing observation (None), only predict."""
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """Draw a kernel [A, S, S'] from f_t."""
+        """Draw a kernel [A, S, S′] from f_t."""
 
     def belief(self, kernel: Array) -> Array:
-        """Return h_t(·; kernel), shape [S]."""
+        """Return the belief h_t(·; kernel), shape [S]."""
 
 
 @runtime_checkable
 class FiniteSupport(Prior, Protocol):
-    """A prior over finitely many kernels: plans can be kept, and P(θ* | data) is a number."""
+    """A prior on finitely many kernels. Plans can be cached by kernel, and P(θ* | data) is positive."""
 
     @property
     def kernels(self) -> Array: ...  # [M, A, S, S']
@@ -111,7 +117,7 @@ class FiniteSupport(Prior, Protocol):
     def weights(self) -> Array: ...  # [M]
     def __len__(self) -> int: ...
     def model(self, index: int) -> POMDP:
-        """Return kernel `index` as a POMDP, with its own initial distribution."""
+        """Return kernel `index` as a POMDP with the initial distribution that belongs to the kernel."""
 
 
 @runtime_checkable
@@ -132,7 +138,7 @@ class InitialByKernel(Protocol):
 
 @runtime_checkable
 class HasSupport(Protocol):
-    """A prior that says which transitions are possible; any other may allow them all."""
+    """A prior that declares which transitions are possible. Without this, all transitions may be possible."""
 
     @property
     def support(self) -> npt.NDArray[np.bool_]: ...  # [A, S, S']
@@ -140,37 +146,37 @@ class HasSupport(Protocol):
 
 @runtime_checkable
 class GroupsKernels(Protocol):
-    """A prior that can be a component of a `MixturePrior`: it draws the kernels of a part of an ensemble."""
+    """A prior that can be a component of a `MixturePrior`: it draws a group of kernels of an ensemble."""
 
     def kernel_group(self, rng: np.random.Generator) -> KernelGroup:
-        """Draw the kernels, with what moves them."""
+        """Draw a group of kernels, with the moves that rejuvenate them."""
 
     def restored_group(self, state: State, size: int, time: int) -> KernelGroup:
-        """Return the `size` kernels of a group whose `state()` was saved at `time`."""
+        """Return the group of `size` kernels whose `state()` was saved at `time`."""
 
 
 @runtime_checkable
 class SamplesWithBelief(Protocol):
-    """A posterior that returns the drawn kernel together with its belief, without filtering again."""
+    """A posterior that returns a sampled kernel together with its belief, without filtering again."""
 
     def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t; return it with h_t(·; θ)."""
+        """Draw θ ~ f_t and return it with h_t(·; θ)."""
 
 
 @runtime_checkable
 class Summarizable(Protocol):
-    """A posterior that says what it has learned: for `agent.info`, certainty equivalence and reports."""
+    """A posterior with summary statistics, for `agent.info`, certainty equivalence and reports."""
 
     @property
     def effective_size(self) -> float: ...
     def mean_model(self) -> ModelSample:
-        """Return the posterior mean of θ, with the belief under the posterior."""
+        """Return the posterior mean of θ and a belief."""
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
-        """Return a mode of the posterior, sought from the kernel `near`."""
+        """Return a mode of the posterior, found by a search that starts from the kernel `near`."""
 
     def distance(self, kernel: Array) -> float:
-        """Return how far the posterior is from `kernel`: E‖θ − kernel‖₁, the mean over all rows."""
+        """Return E‖θ − kernel‖₁ under the posterior, averaged over all rows."""
 
 
 @runtime_checkable
@@ -178,12 +184,12 @@ class GivesProbabilities(Protocol):
     """A posterior under which single kernels have positive probability."""
 
     def probability(self, kernel: Array) -> float | None:
-        """Return P(θ = kernel | data), or None where the prior rules the kernel out."""
+        """Return P(θ = kernel | data), or None if the kernel is not in the support of the prior."""
 
 
 @runtime_checkable
 class WeightedKernels(Protocol):
-    """A posterior that is, or is approximated by, finitely many weighted kernels."""
+    """A posterior that is, or is approximated by, a finite set of weighted kernels."""
 
     @property
     def kernels(self) -> Array: ...  # [N, A, S, S']
@@ -195,13 +201,16 @@ class WeightedKernels(Protocol):
 
 @runtime_checkable
 class Compilable(Protocol):
-    """A posterior that a bank of compiled filters computes between refreshes: the fast path."""
+    """A posterior that compiled code can update between refreshes. This is the fast path."""
 
     def filter_bank(self) -> tuple[FilterBank, PossibleStates, RefreshRule]:
-        """Return the filters, the states that are possible, and when the posterior needs a refresh."""
+        """Return the filter bank, the possible states, and the rule that says when a refresh is due."""
 
     def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
-        """Record steps that a compiled loop has taken with the filters; refresh where it stopped for that."""
+        """Record steps that a compiled loop has taken with the filter bank.
+
+        `refresh` is True if the loop stopped because a refresh is due.
+        """
 
 
 @runtime_checkable
@@ -209,33 +218,37 @@ class BatchUpdates(Protocol):
     """A posterior that conditions on many steps at once."""
 
     def update_many(self, actions: npt.ArrayLike, observations: npt.ArrayLike) -> None:
-        """Condition on many actions and the observations after them; −1 is a lost observation."""
+        """Condition on many actions and the observations that follow them; −1 is a missing observation."""
 
 
 @runtime_checkable
 class Reversible(Protocol):
-    """A posterior that can return to an earlier state. Any other is copied before each step of an agent."""
+    """A posterior that can return to an earlier state. Other posteriors are copied before each step of an
+    agent.
+    """
 
     def snapshot(self) -> Any:
-        """Return what `go_back` needs."""
+        """Return the data that `go_back` needs."""
 
     def go_back(self, before: Any) -> None:
-        """Return to the state at the snapshot `before`."""
+        """Return to the state at the time of the snapshot `before`."""
 
 
 @runtime_checkable
 class ResumablePrior(Prior, Protocol):
-    """A prior whose posteriors can be saved: `posterior.state()` goes into a file, `restore` reads it."""
+    """A prior whose posteriors can be saved: a file stores `posterior.state()`, and `restore` reads it."""
 
     @property
     def fingerprint(self) -> str: ...
     def restore(self, state: State, rng: np.random.Generator) -> Posterior:
-        """Return the posterior that saved `state`; it goes on from there, to the last bit."""
+        """Return the posterior that saved `state`. Its later results equal those of the saved one to the last
+        bit.
+        """
 
 
 @runtime_checkable
 class ReplacesSetting(Protocol):
-    """A prior that can be moved to another setting of the same size."""
+    """A prior that can be combined with another setting of the same size."""
 
     def replace(self, *, setting: Setting) -> Self: ...
 
@@ -244,7 +257,7 @@ class ReplacesSetting(Protocol):
 
 
 class Solution(Protocol):
-    """A policy over beliefs, and an interval that holds the optimal average cost, in the user's units."""
+    """A policy over beliefs, and bounds on the optimal average cost in the user's units."""
 
     @property
     def lower(self) -> float: ...
@@ -256,7 +269,7 @@ class Solution(Protocol):
 
 
 class Planner(Protocol):
-    """A planner that can stand in for `plan`."""
+    """A planner that can replace `plan`."""
 
     def __call__(self, model: POMDP, tolerance: float = ..., time_limit: float | None = ...) -> Solution: ...
 
@@ -265,15 +278,15 @@ class Planner(Protocol):
 
 
 class Agent(Protocol):
-    """Anything that chooses an action for each observation."""
+    """An object that chooses an action for each observation."""
 
     def act(self, observation: Any) -> int:
-        """Take the observation o_t, None where there is none, and return the action a_t."""
+        """Return the action a_t after the observation o_t, which is None if there is none."""
 
 
 @runtime_checkable
 class SavableAgent(Protocol):
-    """An agent that can be resumed after a crash."""
+    """An agent that can be saved and resumed after a crash."""
 
     def to_bytes(self) -> bytes: ...
     @classmethod
@@ -282,10 +295,10 @@ class SavableAgent(Protocol):
 
 @runtime_checkable
 class RestoresAgents(Protocol):
-    """An agent that holds code, such as a prior of the user's, with which a saved one can be restored."""
+    """An agent that contains code, such as a user's own prior, and restores saved agents with this code."""
 
     def restored(self, data: bytes) -> Agent:
-        """Return the saved agent; its prior, schedule and planner are this one's where they are code."""
+        """Return the saved agent. A prior, schedule or planner that is code is taken from this agent."""
 
 
 @runtime_checkable
@@ -300,7 +313,7 @@ class EpisodicAgent(Protocol):
     def episode_number(self) -> int: ...
     @property
     def steps_taken(self) -> int:
-        """The number of actions that were taken so far."""
+        """The number of actions taken so far."""
 
     @property
     def pseudo_counts(self) -> npt.NDArray[np.int64]: ...
@@ -308,18 +321,18 @@ class EpisodicAgent(Protocol):
     def expected_counts(self) -> Array: ...
     @property
     def sampled_filter(self) -> SampledFilter:
-        """The kernel θ_k for which the agent plays, and its belief."""
+        """The kernel θ_k of the present episode, and its belief."""
 
     def episode_records(self) -> tuple[EpisodeRecord, ...]:
-        """Return a record of every episode, the present one last."""
+        """Return a record of every episode; the present one is the last."""
 
     def closeness(self, kernel: Array) -> float:
-        """Return P(θ = kernel | data) where kernels have probabilities, else E‖θ − kernel‖₁, else NaN."""
+        """Return P(θ = kernel | data) if kernels have positive probability, else E‖θ − kernel‖₁, or NaN."""
 
 
 @runtime_checkable
 class CompiledAgent(Protocol):
-    """An agent that compiled code can drive through many steps of a simulated environment at once."""
+    """An agent that compiled code can run for many steps in a simulated environment."""
 
     @property
     def can_compile(self) -> bool: ...
@@ -337,12 +350,12 @@ class CompiledAgent(Protocol):
 
 
 class ProblemFactory(Protocol):
-    """A function that makes a problem from keyword parameters."""
+    """A function that returns a problem for given keyword parameters."""
 
     def __call__(self, **parameters: Any) -> POMDP: ...
 
 
 class ExecutorFactory(Protocol):
-    """A context manager that gives a `concurrent.futures.Executor` on which a study runs."""
+    """A function that returns a context manager for the `concurrent.futures.Executor` that runs a study."""
 
     def __call__(self, address: str, workers: int | None) -> AbstractContextManager[Executor]: ...

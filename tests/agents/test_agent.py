@@ -220,7 +220,7 @@ def test_a_bad_log_leaves_the_agent_as_it_was() -> None:
         agent, fresh = (PSRLAgent(each, seed=3, budget=COARSE) for _ in range(2))
         with pytest.raises(LookupError, match="action 9"):
             agent.learn([0, 1], [9, 0])
-        with pytest.raises(UnknownNameError, match=r"observations\[1\]: observation -1: they are numbered"):
+        with pytest.raises(UnknownNameError, match=r"observations\[1\]: observation -1 is out of range"):
             agent.learn([0, -1], [0, 0])
         assert [agent.act(o) for o in (0, 1, 2, 0)] == [fresh.act(o) for o in (0, 1, 2, 0)]
         assert np.array_equal(agent.posterior.weights, fresh.posterior.weights)

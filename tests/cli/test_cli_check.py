@@ -110,7 +110,7 @@ def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["1"]["verdict"] == "seems to hold"
     code, _, err = run("check", str(path), "--prior", "finite", capsys=capsys)
     assert code == 2
-    assert "no finite family" in err
+    assert "no finite prior" in err
 
 
 def test_an_open_gap_is_open() -> None:
@@ -126,7 +126,7 @@ def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
         (("check", "separatd"), 1, "did you mean 'separated'?"),
         (("check", "tiger", "--prior", "normal"), 2, "'normal' is not one of"),
         (("check", "tiger", "--horizon", "0"), 2, "0 is not in the range"),
-        (("check", "two-rooms", "--prior", "finite"), 2, "no finite family"),
+        (("check", "two-rooms", "--prior", "finite"), 2, "no finite prior"),
     ):
         found, _, err = run(*words, capsys=capsys)
         assert found == code

@@ -6,6 +6,7 @@ The names come from the registry, so that a new one is tested without a line her
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ EVERY = [(group, name) for group in registry.GROUPS for name in built_in(group) 
 def test_the_command_that_checks_plugins_finds_nothing(group: str, name: str) -> None:
     """`psrl-pomdp plugins --check`, with notes on what cannot be tried. False alarm below 2e-5."""
     found = check_plugin(registry.find(group, name))
-    assert [finding for finding in found if finding.severity != "note"] == []
+    assert [finding for finding in found if finding.severity != "info"] == []
 
 
 @pytest.mark.parametrize("name", built_in("priors"))
@@ -68,7 +69,8 @@ def test_agents(name: str) -> None:
             if refusals := experiment.refusals():
                 assert refusals[spec.label]
                 continue
-            found = check_agent(lambda seed, e=experiment, s=spec: e.agent(s, seed), model, steps=24)
+            make = partial(experiment.agent, spec)
+            found = check_agent(make, model, steps=24)
             assert found == [], (model.name, prior)
             tried += 1
     assert tried >= len(priors)
@@ -82,7 +84,7 @@ def test_planners(name: str) -> None:
 
 @pytest.mark.parametrize("name", built_in("problems"))
 def test_problems(name: str) -> None:
-    assert [finding for finding in check_model(problem(name)) if finding.severity == "wrong"] == []
+    assert [finding for finding in check_model(problem(name)) if finding.severity == "error"] == []
 
 
 @pytest.mark.parametrize("name", built_in("problems"))
@@ -95,5 +97,5 @@ def test_every_problem_goes_to_disk_and_back(ending: str, name: str, tmp_path: P
         return
     save(model, path)
     assert load(path) == model
-    doubts = [finding for finding in check_model(model) if finding.severity != "note"]
-    assert [finding for finding in check_model(path) if finding.severity != "note"] == doubts
+    doubts = [finding for finding in check_model(model) if finding.severity != "info"]
+    assert [finding for finding in check_model(path) if finding.severity != "info"] == doubts

@@ -129,7 +129,7 @@ def test_a_falsified_kernel_has_weight_zero_for_good() -> None:
     assert posterior.sample_index(np.random.default_rng(0)) == 0
     posterior.update(1, None)
     assert posterior.weights.tolist() == [1.0, 0.0]
-    with pytest.raises(ImpossibleObservationError, match="impossible under this kernel"):
+    with pytest.raises(ImpossibleObservationError, match="have probability 0 under this kernel"):
         posterior.belief(posterior.prior.kernels[1])
 
 
@@ -150,7 +150,7 @@ def test_what_is_left_when_the_leader_is_ruled_out_has_weight() -> None:
 
 def test_the_impossible_is_named_and_changes_nothing() -> None:
     posterior = falsifiable().posterior()
-    with pytest.raises(ImpossibleObservationError, match=r"observation 1 \(b\) .* as the first reading"):
+    with pytest.raises(ImpossibleObservationError, match=r"observation 1 \(b\) .* as the first observation"):
         posterior.start(1)
     posterior.start(0)
     posterior.update(0, 0)
@@ -177,12 +177,12 @@ def test_calls_out_of_order_and_out_of_range() -> None:
             posterior.update(action, reading)  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="action 5"):
         posterior.update_many([0, 5], [0, 0])
-    with pytest.raises(InvalidModelError, match="none of the 2"):
+    with pytest.raises(InvalidModelError, match="not one of the 2"):
         posterior.belief(np.full((2, 2, 2), 0.5))
     silent = FinitePrior(
         Setting(np.eye(2), np.zeros((1, 2)), [0.5, 0.5], first_observation=None), [[np.eye(2)]]
     )
-    with pytest.raises(OutOfOrderError, match="no reading before the first action"):
+    with pytest.raises(OutOfOrderError, match="no observation before the first action"):
         silent.posterior().start(0)
 
 

@@ -241,12 +241,12 @@ def test_mixtures_of_mixtures_are_flattened_and_equal() -> None:
 @pytest.mark.parametrize(
     ("parts", "says"),
     [
-        ([], "mixture of nothing"),
+        ([], "a mixture needs at least one prior"),
         ([(0.5, WEAR)], "components sums to 0.5"),
-        ([(0.0, WEAR), (1.0, ROWS)], "probability 0.0 is not a number above 0"),
-        ([WEAR], "no pair"),
-        ([(1.0, 3)], r"prior is a int: it has no method sample\(rng\)"),
-        ([(0.5, WEAR), (0.5, ROWS.replace(setting=OTHER))], "another setting"),
+        ([(0.0, WEAR), (1.0, ROWS)], "probability 0.0 is not a positive number"),
+        ([WEAR], "is not a pair"),
+        ([(1.0, 3)], r"prior is a int, which has no method sample\(rng\)"),
+        ([(0.5, WEAR), (0.5, ROWS.replace(setting=OTHER))], "different settings"),
     ],
 )  # fmt: skip
 def test_what_is_no_mixture_is_refused(parts: Any, says: str) -> None:
@@ -264,5 +264,5 @@ def test_a_prior_that_cannot_be_a_component_says_what_it_lacks() -> None:
         def posterior(self, rng: Any) -> Any:
             return None
 
-    with pytest.raises(InvalidModelError, match="a Bare cannot be one: it has no kernel_group"):
+    with pytest.raises(InvalidModelError, match="a Bare cannot be a component: it lacks kernel_group"):
         MixturePrior([(1.0, Bare())])

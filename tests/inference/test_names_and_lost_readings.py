@@ -89,7 +89,7 @@ def test_a_memoryless_policy_takes_lost_readings() -> None:
     agent = MemorylessAgent(policy, seed=0)
     readings: list[Any] = [0, float("nan"), pandas_na(), 1]
     assert [agent.act(o) for o in readings] == [0, 1, 1, 0]
-    with pytest.raises(UnknownNameError, match="'low': the observations have no names here"):
+    with pytest.raises(UnknownNameError, match="'low': this setting does not name its observations"):
         agent.act("low")
 
 
@@ -127,26 +127,26 @@ def test_a_posterior_takes_names_too(prior: Any) -> None:
 
 def test_typos_are_told_with_what_may_have_been_meant() -> None:
     agent = PSRLAgent(pump(), seed=1, budget=COARSE)
-    with pytest.raises(UnknownNameError, match=r"no observation is called 'hihg' \(did you mean 'high'\?\)"):
+    with pytest.raises(UnknownNameError, match=r"unknown observation 'hihg' \(did you mean 'high'\?\)"):
         agent.act("hihg")
     assert agent.act("high") in (0, 1)
-    with pytest.raises(UnknownNameError, match=r"^no observation is called 'lov' .*known are low, high$"):
+    with pytest.raises(UnknownNameError, match=r"^unknown observation 'lov' .*the names are low, high$"):
         agent.act("lov")
     log = PSRLAgent(pump(), seed=1, budget=COARSE)
-    with pytest.raises(UnknownNameError, match=r"actions\[1\]: no action is called 'mned' \(did you mean"):
+    with pytest.raises(UnknownNameError, match=r"actions\[1\]: unknown action 'mned' \(did you mean"):
         log.learn(["low", "low"], ["run", "mned"])
-    with pytest.raises(UnknownNameError, match=r"observations\[2\]: no observation is called 'lw'"):
+    with pytest.raises(UnknownNameError, match=r"observations\[2\]: unknown observation 'lw'"):
         log.learn(["low", "low", "lw"], ["run"] * 3)
-    with pytest.raises(UnknownNameError, match=r"observations\[1\]: observation 0.5 is not a whole number"):
+    with pytest.raises(UnknownNameError, match=r"observations\[1\]: observation 0.5 is not an integer"):
         log.learn([0, 0.5], [0, 0])
-    with pytest.raises(InvalidModelError, match="one list of numbers or names is wanted"):
+    with pytest.raises(InvalidModelError, match="one list of numbers or names"):
         log.learn([0, [0, 1]], [0, 0])
     log.learn(["low", "low"], ["run", "mend"])  # and nothing was taken in before
 
 
 def test_names_where_the_setting_has_none() -> None:
     agent = PSRLAgent(pump(named=False), seed=1, budget=COARSE)
-    with pytest.raises(UnknownNameError, match="have no names here; they are numbered 0 to 1"):
+    with pytest.raises(UnknownNameError, match=r"does not name its .*; they are numbered 0 to 1"):
         agent.act("low")
 
 
@@ -159,7 +159,9 @@ def test_a_first_reading_where_there_is_none_is_told_in_words_of_every_caller(ma
         lambda: PSRLAgent(prior, seed=1, budget=COARSE).learn([0, 1], [0, 0]),
         lambda: prior.posterior(np.random.default_rng(0)).start(0),
     ):
-        with pytest.raises(OutOfOrderError, match="no reading before the first action: give None") as told:
+        with pytest.raises(
+            OutOfOrderError, match="no observation before the first action; pass None"
+        ) as told:
             call()
         assert "start(" not in str(told.value)
 
@@ -169,7 +171,7 @@ def test_numbers_in_bulk_agree_with_numbers_one_by_one() -> None:
     found = reading_numbers(setting, [0, 1, None, "high", np.int64(1), 1.0, float("nan")])
     assert found.tolist() == [0, 1, 2, 1, 1, 1, 2]
     assert reading_numbers(setting, []).tolist() == []
-    with pytest.raises(UnknownNameError, match=r"observations\[0\]: observation -1: they are numbered"):
+    with pytest.raises(UnknownNameError, match=r"observations\[0\]: observation -1 is out of range"):
         reading_numbers(setting, [-1])
 
 

@@ -46,14 +46,17 @@ def test_finite_prior_samples_by_weight() -> None:
     [
         (lambda: FinitePrior(SETTING, KERNELS[0]), "kernels has shape (2, 2, 2)"),
         (lambda: FinitePrior(SETTING, np.full((2, 2, 2, 2), 0.4)), "kernels[0][a=go, s=up] sums to 0.8"),
-        (lambda: FinitePrior(SETTING, KERNELS, [0.5, 0.5]), "weights has shape (2,); 3 kernels make it (3,)"),
+        (
+            lambda: FinitePrior(SETTING, KERNELS, [0.5, 0.5]),
+            "weights has shape (2,), expected (3,) for 3 kernels",
+        ),
         (lambda: FinitePrior(SETTING, KERNELS, [0.5, 0.5, 0.5]), "weights sums to 1.5"),
         (lambda: FinitePrior(SETTING, KERNELS, initial=[[1, 0]]), "initial has shape (1, 2)"),
-        (lambda: FinitePrior(SETTING, KERNELS).model(3), "kernel 3 of 3"),
+        (lambda: FinitePrior(SETTING, KERNELS).model(3), "kernel 3 is out of range"),
         (lambda: DirichletPrior(SETTING, np.ones((2, 2))), "concentration has shape (2, 2)"),
         (
             lambda: DirichletPrior(SETTING, -np.ones((2, 2, 2))),
-            "concentration[a=go, s=up, s′=up] is -1: n",
+            "concentration[a=go, s=up, s′=up] is -1: it must be 0",
         ),
         (lambda: DirichletPrior(SETTING, np.full((2, 2, 2), np.inf)), "is inf"),
         (

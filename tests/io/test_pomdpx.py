@@ -663,7 +663,7 @@ def test_work_is_counted() -> None:
 
 
 def test_rewards_that_overflow_are_refused() -> None:
-    with pytest.raises(ParseError, match="no scale"):
+    with pytest.raises(ParseError, match="must be positive and finite"):
         read(GOOD.replace("0 0.5 1<", "-1.7e308 0 1.7e308<"))
     document = GOOD.replace("0 0.5 1<", "0 0 1.7e308<").replace(
         '<RewardVar vname="r"/>', '<RewardVar vname="r"/><RewardVar vname="q"/>'

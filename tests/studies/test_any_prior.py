@@ -94,7 +94,7 @@ def test_the_prior_of_a_kind() -> None:
     assert isinstance(rows, DirichletPrior)
     np.testing.assert_array_equal(rows.concentration, plain.transition > 0)
     assert rows == dirichlet_prior_of(plain)
-    with pytest.raises(InvalidModelError, match="no finite family"):
+    with pytest.raises(InvalidModelError, match="no finite prior"):
         prior_for(plain, "finite")
     assert [default_kind(model) for model in (WORLD, plain, None)] == ["finite", "dirichlet", "dirichlet"]
     assert default_kind(WORLD, "dirichlet") == "dirichlet"

@@ -109,7 +109,7 @@ def test_a_model_file_beside_the_study(tmp_path: Path) -> None:
     assert result.horizon == 50
     words = {"problem": "x", "horizon": 5, "seeds": 1, "agents": [{"kind": "psrl", "prior": "finite"}]}
     finite = with_file(study_from(words), tmp_path / "mine.json")
-    with pytest.raises(PSRLError, match="no finite family"):
+    with pytest.raises(PSRLError, match="no finite prior"):
         perform(finite, Job("psrl", 0))
     save(problem("machine-repair"), tmp_path / "mine.json")
     with pytest.raises(PSRLError, match=r"mine\.json was changed"):

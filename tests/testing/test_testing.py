@@ -107,7 +107,7 @@ class Forgetful(WearPrior):
         (Dependent(), "log_density is not the density"),
         (TooWide(), "log_density is not the density"),
         (NoDistribution(), "NoDistribution.kernels(parameters)[m=0, a=0, s=0] sums to 1.01"),
-        (BeyondSupport(), "support rules it out"),
+        (BeyondSupport(), "support excludes this transition"),
         (Together(), "kernels of a parameter vector depends on the others"),
         (WrongSlope(), "log_density_gradient is not the slope"),
         (WrongJacobian(), "kernel_gradient is not the slope"),

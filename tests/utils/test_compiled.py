@@ -419,7 +419,7 @@ def test_an_unknown_way_to_run_is_refused(code: str) -> None:
     command = [sys.executable, "-c", "import psrl_pomdp._numba.jit"]
     found = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     assert found.returncode == 1
-    assert f"PSRL_POMDP_CODE in the environment is {code!r}" in found.stderr
+    assert f"the environment variable PSRL_POMDP_CODE is {code!r}" in found.stderr
 
 
 @pytest.mark.parametrize("system", ["nt", "posix"])

@@ -1,1 +1,1 @@
-"""Compiling loops with numba: decorators, the cache on disk, a fused multiply-add for Python."""
+"""Compiled loops: decorators for numba, the cache on disk, and a fused multiply-add for Python."""

@@ -1,8 +1,8 @@
-"""Compiling in a second process, while this one goes on interpreting.
+"""Compile in a second process while this process runs interpreted code.
 
-`start` begins such a process and does not wait for it. The process runs `psrl_pomdp.simulation.warmup`, which
-calls every compiled function once. Processes that want the same wait for one another, so that each thing is
-compiled once.
+`start` starts such a process and does not wait for it. The process runs `psrl_pomdp.simulation.warmup`, which
+calls every compiled function once. Processes that compile the same functions wait for one another, so that
+each function is compiled once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _RUN = "import sys; from psrl_pomdp.simulation.warmup import main; main(int(sys.
 
 
 def start(what: Sequence[str]) -> Popen[bytes] | None:
-    """A process that compiles these and then ends, or ends with this one; None where there can be none."""
+    """Start a process that compiles these groups and then ends; return None if no process can be started.
+
+    The process also ends when this process ends.
+    """
     if not sys.executable or getattr(sys, "frozen", False):
         return None
     path = os.pathsep.join([str(compiled.PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -30,6 +33,6 @@ def start(what: Sequence[str]) -> Popen[bytes] | None:
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the one that started it
+            start_new_session=True,  # Ctrl-C must not interrupt it
         )
     return None

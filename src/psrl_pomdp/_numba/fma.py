@@ -1,9 +1,9 @@
-"""A product and a sum rounded once, in Python, for versions whose `math` has no `fma`.
+"""Fused multiply-add in Python, a · b + c with one rounding, for versions whose `math` has no `fma`.
 
-The product is split into its rounded value and its error, two sums likewise, and of the small parts the last
-bit is made odd where something was cut off, so that the final sum rounds as the exact one would (Boldo and
-Melquiond 2008, Emulation of FMA and correctly rounded sums). That holds where nothing overflows or becomes
-subnormal; elsewhere fractions decide.
+The product is split into its rounded value and its error, and two sums are split likewise. The last bit of
+the sum of the small parts is made odd if the sum is inexact, so that the final sum rounds like the exact one
+(Boldo and Melquiond 2008, Emulation of FMA and correctly rounded sums). This is valid if no value overflows
+or becomes subnormal; otherwise the result is computed with fractions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from .._utils.arrays import Array
 
 _SPLIT = 134217729.0  # 2²⁷ + 1
-# Of a product, and the most of what is added to it, for which nothing in between overflows or is subnormal.
+# Bounds of the product and of the summand within which no intermediate value overflows or is subnormal.
 _SMALL, _LARGE, _MOST = 2.0**-900, 2.0**900, 2.0**1000
 
 
 def by_halves(a: float, b: float, c: float) -> float:
-    """a · b + c, rounded once."""
-    a, b, c = float(a), float(b), float(c)  # arithmetic with numpy's scalars takes three times as long
+    """Return a · b + c, rounded once."""
+    a, b, c = float(a), float(b), float(c)  # arithmetic with numpy scalars is three times slower
     product = a * b
     if product == 0.0 and (a == 0.0 or b == 0.0):
         return product + c
@@ -50,7 +50,7 @@ def by_halves(a: float, b: float, c: float) -> float:
 
 
 def by_fractions(a: float, b: float, c: float) -> float:
-    """The same for any numbers, slowly."""
+    """Return a · b + c, rounded once, for any numbers. This is slow."""
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         return c if math.isfinite(a) and math.isfinite(b) else a * b + c
     exact = Fraction(a) * Fraction(b) + Fraction(c)
@@ -63,7 +63,7 @@ def by_fractions(a: float, b: float, c: float) -> float:
 
 
 def by_arrays(a: float, b: Array, c: Array) -> Array:
-    """a · b + c for each pair of elements, rounded once: the steps of `by_halves` side by side."""
+    """Return a · b + c, rounded once, for each pair of elements, by the algorithm of `by_halves`."""
     product = a * b
     t = _SPLIT * a
     high_a = t - (t - a)
@@ -90,7 +90,7 @@ def by_arrays(a: float, b: Array, c: Array) -> Array:
 
 
 def _odd(x: Array, y: Array) -> Array:
-    """x + y, with the last bit made odd where something is cut off."""
+    """Return x + y, with the last bit made odd where the sum is inexact."""
     total: Array = x + y
     t = total - x
     cut = (x - (total - t)) + (y - t)
@@ -102,7 +102,7 @@ def _odd(x: Array, y: Array) -> Array:
 
 
 def _checked(a: float, b: float, c: float) -> float:
-    """`math.fma`, with infinity where it raises."""
+    """Return `math.fma(a, b, c)`, with infinity where `math.fma` raises."""
     try:
         return float(math.fma(a, b, c))  # type: ignore[attr-defined, unused-ignore]
     except (OverflowError, ValueError):

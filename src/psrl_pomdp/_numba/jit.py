@@ -1,23 +1,23 @@
-"""Decorators for functions made of loops: interpreted at first, compiled by numba where that pays.
+"""Decorators for functions made of loops: interpreted at first, compiled by numba when this saves time.
 
-`jit` and `jit_noalloc` mark a function. It runs in Python at first, and numba is not even imported. When the
-functions of its group have run for a little while, compiled code is loaded from disk. Where there is none,
-another process compiles it (`background`), and this process switches to compiled code when it is ready. So no
+`jit` and `jit_noalloc` mark a function. It runs in Python at first, and numba is not imported. When the
+functions of its group have run for 0.3 seconds, compiled code is loaded from disk. If there is none, another
+process compiles it (`background`), and this process switches to the compiled code when it is ready, so no
 program waits for the compiler. Interpreted and compiled code give the same results to the last bit, and the
-tests compare them, so that no result depends on the moment of the switch or on what is on disk. Therefore
+tests compare them; so no result depends on the time of the switch or on the cache on disk. Therefore
 
 - a fused product is `fma`, which is exact in Python too, and the compiler has no choice of rounding anywhere
   (`fastmath` would reorder sums and fuse products with them);
-- sums of arrays are loops, because numpy adds in another order than a loop does, and an order by size comes
-  from `sort_order`, because sorts differ in how they treat equal values;
+- sums of arrays are loops, because numpy adds in another order than a loop does, and arrays are ordered by
+  `sort_order`, because sorting algorithms differ in their treatment of equal values;
 - logarithms and exponentials come from `math`, which calls the same library as compiled code.
 
-Compiled code is stored on disk (`machine_code`). When a program starts and any module with compiled functions
-has changed, `invalidate_stale_cache` deletes all of it. Folders of numba's own are not covered
-(`NUMBA_CACHE_DIR`, or the user's folder where the package may not be written to): stale code there is not
-used, but only the user can delete it.
+Compiled code is cached on disk (`machine_code`). If a module with compiled functions has changed when a
+program starts, `invalidate_stale_cache` deletes the whole cache. It does not cover numba's own folders
+(`NUMBA_CACHE_DIR`, or the user's folder if the package folder is read-only): stale code there is not used,
+but only the user can delete it.
 
-The environment variable `PSRL_POMDP_CODE=interpreted` switches compiling off; `PSRL_POMDP_CODE=compiled`
+The environment variable `PSRL_POMDP_CODE=interpreted` disables compilation; `PSRL_POMDP_CODE=compiled`
 compiles every function at its first call.
 """
 
@@ -49,57 +49,61 @@ Result = TypeVar("Result")
 __all__ = ["GROUPS", "LEARNING", "PLANNING", "AnyLoop", "Loop", "fma", "jit", "jit_inline", "jit_noalloc"]
 
 PACKAGE = Path(__file__).parent.parent
-# Seconds that a group's functions may run interpreted before code that is on disk is loaded, which takes
-# about as long, and before it is compiled where there is none.
+# Seconds that a group's functions run interpreted before cached code is loaded from disk, which takes about
+# as long, and before code that is not cached is compiled.
 _UNTIL_ASKING, _UNTIL_HELPED = 0.3, 2.0
-_LONGEST = 180.0  # seconds to wait for another process that compiles
-# "interpreted" or "compiled" from the start, and always; or, by default, interpreted first.
+_LONGEST = 180.0  # the longest wait for another process that compiles, in seconds
+# "interpreted" or "compiled" fixes the mode; by default functions are interpreted first.
 _CODE = os.environ.get("PSRL_POMDP_CODE", "")
 if _CODE not in ("", "interpreted", "compiled"):
     raise UnknownNameError(
-        f"PSRL_POMDP_CODE in the environment is {_CODE!r}, neither 'interpreted' nor 'compiled'"
+        f"the environment variable PSRL_POMDP_CODE is {_CODE!r}, not 'interpreted' or 'compiled'"
         + did_you_mean(_CODE, ("interpreted", "compiled"))
     )
 if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
     _CODE = "interpreted"
 
 
-class _Here(threading.local):
-    """What each thread is at."""
+class _OuterCall(threading.local):
+    """The call of a group's function that is running in this thread."""
 
-    since: float | None = None  # when the call from outside began that is going on
+    since: float | None = None  # when the outermost call began
 
 
 class Group:
-    """Functions that are used together, and whether they run compiled."""
+    """Functions that are used together and that are compiled together or interpreted together."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.compiled = _CODE == "compiled"
-        self._settled = _CODE != ""  # whether that is to stay so
+        self._settled = _CODE != ""  # whether the mode is fixed
         self.loops: list[AnyLoop] = []
-        self.wanted = {name}  # what has to be on disk before compiled code runs, as `warmup` calls it
-        self.asks = True  # or somebody else sees to it
+        self.wanted = {
+            name
+        }  # the names in `warmup` of the code that must be cached before compiled code runs
+        self.asks = True  # whether the group may start a process that compiles
         self._helper: Popen[bytes] | None = None  # the process that compiles
-        self._failed = False  # as it did once
-        self._asked_for: set[str] = set()
-        self._made: set[str] = set()  # by processes of ours that have ended
-        self._spent = 0.0  # seconds interpreted
-        self._patience = _UNTIL_ASKING  # seconds after which to look for something quicker
-        self._here = _Here()
+        self._failed = False  # whether such a process has failed
+        self._asked_for: set[str] = set()  # the names that this process compiles
+        self._made: set[str] = set()  # the names that earlier processes have compiled
+        self._spent = 0.0  # seconds of interpreted code
+        self._patience = _UNTIL_ASKING  # seconds after which to check for compiled code
+        self._outer_call = _OuterCall()
 
     def compile(self) -> None:
-        """Run compiled from now on: what is called next is loaded from disk, or compiled on the spot."""
+        """Run compiled code from now on; a function that is not cached on disk is compiled at its next
+        call.
+        """
         self._settled = True
         self._switch(_CODE != "interpreted")
 
     def interpret(self) -> None:
-        """Run interpreted from now on."""
+        """Run interpreted code from now on."""
         self._settled = True
         self._switch(False)
 
     def as_it_pays(self) -> None:
-        """Run interpreted until compiled code is ready and worth loading, as at first."""
+        """Run interpreted code until compiled code is ready and loading it saves time, as at the start."""
         self._settled = _CODE != ""
         self._spent, self._patience = 0.0, _UNTIL_ASKING
         self._switch(_CODE == "compiled")
@@ -110,15 +114,17 @@ class Group:
             loop.choose()
 
     def want(self, what: str) -> None:
-        """Code for one kind of arguments will be called: interpreted, as long as it is not on disk."""
+        """Declare that code for one kind of arguments will be called; interpret it until it is cached on
+        disk.
+        """
         if what not in self.wanted:
             self.wanted.add(what)
             if self.compiled and not self._settled and not self.ready():
                 self.as_it_pays()
 
     def ready(self) -> bool:
-        """Whether all that is wanted is on disk."""
-        helper = self._helper  # once: another thread may be here too
+        """Return whether all wanted code is cached on disk."""
+        helper = self._helper  # read once, because another thread may change it
         if helper is not None and helper.poll() is not None:
             if helper.returncode == 0:
                 self._made |= self._asked_for
@@ -128,24 +134,24 @@ class Group:
         return all(what in self._made or on_disk(what).exists() for what in self.wanted)
 
     def ask(self) -> None:
-        """Have another process compile what is wanted."""
+        """Start a process that compiles the wanted code."""
         if self.asks and not (self._settled or self._failed or self._helper or self.ready()):
             from .background import start
 
             self._asked_for = {what for what in self.wanted if not on_disk(what).exists()}
             self._helper = start(sorted(self._asked_for))
-            self._failed = self._helper is None  # there can be no such process: nobody is to wait for it
+            self._failed = self._helper is None  # no process can be started, so do not wait for one
 
     def hurry(self, wait: bool) -> None:
-        """For work that is too long to interpret: compile at once, and `wait` for it if told to."""
+        """Compile at once, for a computation too long to interpret; wait for the compiler if `wait`."""
         if self.compiled or self._settled:
             return
         self.ask()
-        begun = monotonic()
-        while wait and not (self.ready() or self._failed or monotonic() - begun > _LONGEST):
+        begin = monotonic()
+        while wait and not (self.ready() or self._failed or monotonic() - begin > _LONGEST):
             sleep(0.1)
         if wait or self.ready():
-            self._switch(True)  # and what is still not on disk is compiled on the spot
+            self._switch(True)  # functions that are not cached are compiled at their next call
 
     @property
     def busy(self) -> bool:
@@ -155,28 +161,30 @@ class Group:
     def interpreted(
         self, function: Callable[[*Arguments], Result], loop: Loop[*Arguments, Result]
     ) -> Callable[[*Arguments], Result]:
-        """The function as it runs interpreted, with its time measured."""
+        """Return a function that runs `function` interpreted and measures its time."""
 
         def run(*args: *Arguments) -> Result:
-            now, since = perf_counter(), self._here.since
+            now, since = perf_counter(), self._outer_call.since
             spent = self._spent if since is None else self._spent + now - since
-            if spent > self._patience and self._impatient(spent) and not loop.inner:
+            if spent > self._patience and self._switched(spent) and not loop.inner:
                 return loop.run(*args)
             if since is not None:  # one function of the group calls another
                 return function(*args)
             try:
-                self._here.since = now
+                self._outer_call.since = now
                 with np.errstate(all="ignore"):
-                    made: Result = _plain(function(*args))
-                    return made
+                    result: Result = _plain(function(*args))
+                    return result
             finally:
-                self._here.since = None  # before any call, after which an interrupt may come
+                self._outer_call.since = None  # first, because a call could be interrupted
                 self._spent += perf_counter() - now
 
         return run
 
-    def _impatient(self, spent: float) -> bool:
-        """Go on compiled where that needs no compiling; else ask for it, and look again later."""
+    def _switched(self, spent: float) -> bool:
+        """Switch to compiled code and return True if it is ready; otherwise request it and check again
+        later.
+        """
         if self.compiled:
             return True
         if self._settled:
@@ -196,10 +204,10 @@ GROUPS = (LEARNING, PLANNING)
 
 
 class Loop(Generic[*Arguments, Result]):
-    """A function that runs interpreted or compiled. Its arguments are given by position."""
+    """A function that runs interpreted or compiled. Its arguments are positional."""
 
     py_func: Callable[[*Arguments], Result]
-    targetoptions: dict[str, Any]  # numba's name for them: it reads there that a function is to be inlined
+    targetoptions: dict[str, Any]  # named as numba expects, which reads the option `inline` from it
 
     def __init__(self, function: Callable[[*Arguments], Result], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
@@ -216,11 +224,11 @@ class Loop(Generic[*Arguments, Result]):
 
     @property
     def inner(self) -> bool:
-        """Whether it runs compiled only inside of compiled functions."""
+        """Whether the compiled function is called only from compiled functions."""
         return bool(self.targetoptions.get("inner")) or "inline" in self.targetoptions
 
     def choose(self) -> None:
-        """Run as the group does."""
+        """Run compiled or interpreted, according to the group."""
         self.run = self._first_compiled if self.group.compiled and not self.inner else self._interpreted
 
     def _first_compiled(self, *args: *Arguments) -> Result:
@@ -229,7 +237,7 @@ class Loop(Generic[*Arguments, Result]):
 
     @property
     def dispatcher(self) -> Any:
-        """Numba's view of it."""
+        """The numba dispatcher of the function."""
         if self._dispatcher is None:
             from .machine_code import dispatcher
 
@@ -237,16 +245,16 @@ class Loop(Generic[*Arguments, Result]):
         return self._dispatcher
 
 
-AnyLoop = Loop[*tuple[Any, ...], Any]  # of whatever arguments and result
+AnyLoop = Loop[*tuple[Any, ...], Any]  # a loop with any arguments and any result
 
 
 def jit(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arguments, Result]]:
-    """Marks a function of loops.
+    """Return a decorator for a function of loops that numba compiles without the GIL and caches on disk.
 
-    Options are numba's, and three of ours: `inner` for one that other functions of loops call and that Python
-    does not, so that it needs no door for Python's objects (called from Python, it runs interpreted), and
-    `linked` for a small one in hot loops whose code callers copy. `python` is what runs interpreted in its
-    place, with the same results to the last bit, where arrays are much quicker.
+    The options are numba's and three others. `inner` declares that only compiled functions call the function,
+    so that it needs no wrapper for Python objects; when Python calls it, it runs interpreted. `linked` copies
+    the code of a small function into its callers, for hot loops. `python` is a faster function on arrays that
+    runs instead of the interpreted loops, with the same results to the last bit.
     """
 
     def decorate(function: Callable[[*Arguments], Result]) -> Loop[*Arguments, Result]:
@@ -256,17 +264,17 @@ def jit(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Argu
 
 
 def jit_noalloc(**options: Any) -> Callable[[Callable[[*Arguments], Result]], Loop[*Arguments, Result]]:
-    """The same, for a function that makes no arrays: then references to its arguments are not counted."""
+    """Return a decorator like `jit`, without reference counting. The function must not allocate arrays."""
     return jit(uncounted=True, **options)
 
 
 def jit_inline(function: Callable[[*Arguments], Result]) -> Loop[*Arguments, Result]:
-    """Marks a function that is written out wherever it is called."""
+    """Mark a function that numba inlines in every caller."""
     return Loop(function, {"inline": "always"})
 
 
 def _plain(value: Any) -> Any:
-    """What is returned, with Python's own numbers in place of numpy's, as compiled code returns it."""
+    """Return `value` with Python numbers in place of numpy scalars, as compiled code returns it."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) is tuple:
@@ -276,7 +284,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def running(compiled: bool) -> Iterator[None]:
-    """Inside, everything runs compiled, or interpreted; afterwards as before, or as it pays."""
+    """Run everything compiled, or everything interpreted, inside the context; afterwards restore the mode."""
     before = [group.compiled and group._settled for group in GROUPS]
     for group in GROUPS:
         if compiled:
@@ -293,17 +301,17 @@ def running(compiled: bool) -> Iterator[None]:
                 group.as_it_pays()
 
 
-# -- what is on disk --------------------------------------------------------------------------------
+# -- the cache on disk ------------------------------------------------------------------------------
 
 
 def invalidate_stale_cache(package: Path) -> str:
-    """Delete the compiled code on disk unless it was made from the package's present compiled modules.
+    """Delete the cache on disk unless it was made from the present modules with compiled functions.
 
-    Returns a hash over these.
+    Returns a hash of these modules.
     """
     note = package / "__pycache__" / "compiled.txt"
     present = ""
-    with suppress(OSError, ValueError):  # a folder that we may not write to, a file that has just gone
+    with suppress(OSError, ValueError):  # a read-only folder, or a file that another process has deleted
         present = _fingerprint(package)
         if note.exists() and note.read_text() == present:
             return present
@@ -316,7 +324,7 @@ def invalidate_stale_cache(package: Path) -> str:
 
 
 def _fingerprint(package: Path) -> str:
-    """A hash over the modules that hold compiled functions; others may change without any harm."""
+    """Return a hash of the modules with compiled functions; changes of other modules do not matter."""
     digest = hashlib.sha256()
     for path in sorted(package.rglob("[!.]*.py")):
         source = path.read_bytes()
@@ -329,7 +337,9 @@ FINGERPRINT = invalidate_stale_cache(PACKAGE)
 
 
 def on_disk(what: str) -> Path:
-    """The file that says that code for some kind of arguments was compiled and kept, on this host."""
+    """Return the file that marks that code for some kind of arguments was compiled and cached on this
+    host.
+    """
     folder = _folder()
     where = f"{FINGERPRINT} {folder} {sys.implementation.cache_tag} {platform.node()}"
     return folder / f"compiled-{what}-{hashlib.sha256(where.encode()).hexdigest()[:12]}"
@@ -337,7 +347,7 @@ def on_disk(what: str) -> Path:
 
 @cache
 def _folder() -> Path:
-    """Beside the package, or of the user where nobody may write there."""
+    """Return the package's cache folder, or the user's if the package folder is read-only."""
     given, here = os.environ.get("NUMBA_CACHE_DIR"), PACKAGE / "__pycache__"
     if given or os.access(here if here.exists() else PACKAGE, os.W_OK):
         return Path(given) if given else here

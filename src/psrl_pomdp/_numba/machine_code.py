@@ -1,21 +1,21 @@
-"""How numba compiles the functions of `compiled`, and keeps what it has compiled on disk.
+"""How numba compiles the functions of `jit`, and how the compiled code is cached on disk.
 
-Three things differ from what numba does by itself.
+There are three differences from numba's default.
 
-*Callers name a function instead of holding a copy of it.* Numba links the code of every function into each
-function that calls it, and optimizes it there once more, which was half of the time that compiling took. Here
-the caller only declares it, and the system's linker finds it. So what a caller needs is kept beside its code,
-and loaded before it. Small functions in hot loops are the exception (`linked`).
+*Callers declare a function instead of copying it.* Numba links the code of every function into each function
+that calls it and optimizes it there again, which took half of the compilation time. Here the caller only
+declares the function, and the system's linker finds it. So the cache stores with each function what it calls,
+and loads that first. Small functions in hot loops are copied (`linked`).
 
-*Names tell what code they stand for.* Numba numbers functions as a process comes across them, and in two
-processes the same name may stand for different code. Here the number is a hash of the function's place and
-of all modules with compiled functions, so that whichever process compiled it, a name means one thing; code
-that is stale has other names and is not found.
+*Names identify code.* Numba numbers functions in the order in which a process meets them, so the same name
+may stand for different code in two processes. Here the number is a hash of the function's name and of all
+modules with compiled functions. It does not depend on the process, and stale code is not found because it has
+other names.
 
-*Every file has a random name.* Numba numbers the files of a function as they come, and two processes that
-compile it for different arguments at one time take the same number: then code for three states may be found
-where code for two is asked for, and runs. (In folders of numba's own, old files then stay until somebody
-empties them.)
+*Every file has a random name.* Numba numbers the files of a function consecutively. Two processes that
+compile it for different arguments at the same time use the same number, and then code for three states may be
+loaded and run instead of code for two. (In numba's own folders, old files stay until they are deleted by
+hand.)
 """
 
 # mypy: disallow-untyped-calls=False, disallow-subclassing-any=False, disallow-untyped-decorators=False
@@ -39,13 +39,15 @@ from numba.extending import type_callable, typeof_impl
 
 from .jit import FINGERPRINT, AnyLoop, Loop, fma
 
-# Not to count references to arrays that a function is given saves up to a quarter of a step; the option is
-# numba's own affair, and a numba without it only costs that.
+# Without counting references to array arguments, a step takes up to a quarter less time. The option is
+# internal to numba; a version of numba without it is slower.
 UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt") else {}
 
 
 def dispatcher(loop: AnyLoop) -> Any:
-    """The compiled form of a function: for each kind of arguments, loaded or compiled when first called."""
+    """Return the compiled form of a function, which is loaded or compiled at the first call with each
+    argument type.
+    """
     options = dict(loop.targetoptions)
     if "inline" in options:
         return njit(**options)(loop.py_func)
@@ -64,7 +66,7 @@ def dispatcher(loop: AnyLoop) -> Any:
 
 
 class PackageCompiler(Compiler):
-    """Numba's, with names that tell what code they stand for, and callees declared."""
+    """Numba's compiler, with names that identify code, and with declared callees."""
 
     def _compile_bytecode(self) -> Any:
         who = self.state.func_id
@@ -80,11 +82,11 @@ class PackageCompiler(Compiler):
 
 
 class PackageLibrary(JITCodeLibrary):
-    """The code of one function for one kind of arguments, which callers declare instead of linking it in."""
+    """The code of one function for one kind of arguments, which callers declare instead of linking it."""
 
     place: tuple[str, str, Any]  # module, name, argument types
     linked: bool
-    needs: list[tuple[str, str, Any]]  # the places of what is declared
+    needs: list[tuple[str, str, Any]]  # the places of the declared functions
 
     def add_linking_library(self, library: Any) -> None:
         if isinstance(library, PackageLibrary):
@@ -100,7 +102,7 @@ class PackageLibrary(JITCodeLibrary):
         return nothing
 
     def serialize_using_object_code(self) -> Any:
-        """The object code, and beside it not all of the code in LLVM's language, but the names in it."""
+        """Return the object code and the names of its functions, instead of all of the LLVM code."""
         if self.linked:
             return super().serialize_using_object_code()
         self._ensure_finalized()
@@ -108,18 +110,18 @@ class PackageLibrary(JITCodeLibrary):
         return self.name, "object", (self._get_compiled_object(), llvm.parse_assembly(names).as_bitcode())
 
 
-# -- what is kept on disk ---------------------------------------------------------------------------
+# -- the cache on disk ------------------------------------------------------------------------------
 
 
 class UniqueCacheFile(IndexDataCacheFile):
-    """The files of a function's kept code, none of which two processes can name alike."""
+    """The cache files of a function, with random names that two processes cannot share."""
 
     def _data_name(self, _: int) -> str:
         return str(super()._data_name(uuid4().int))
 
 
 class WithNeeds(CompileResultCacheImpl):
-    """Code with the places and symbols of what has to be loaded before it."""
+    """Code with the places and symbols of the functions that must be loaded before it."""
 
     def reduce(self, made: Any) -> Any:
         library = made.library
@@ -129,7 +131,7 @@ class WithNeeds(CompileResultCacheImpl):
     def rebuild(self, target: Any, kept: Any) -> Any:
         place, linked, needs, payload = kept
         if any(_loaded(need) != symbol for need, symbol in needs.items()):
-            return None  # made with other settings of numba: to be compiled anew
+            return None  # compiled with other settings of numba, so compile it again
         made = super().rebuild(target, payload)
         made.library.__class__ = PackageLibrary
         made.library.place, made.library.linked, made.library.needs = place, linked, list(needs)
@@ -137,7 +139,7 @@ class WithNeeds(CompileResultCacheImpl):
 
 
 class PackageCache(FunctionCache):
-    """Of one function."""
+    """The cache of one function."""
 
     _impl_class = WithNeeds
 
@@ -156,14 +158,14 @@ def _loop(module: str, name: str) -> AnyLoop:
 
 
 def _loaded(place: tuple[str, str, Any]) -> str:
-    """Loads or compiles a function; the symbol of its code."""
+    """Load or compile a function and return the symbol of its code."""
     module, name, kinds = place
     own = _loop(module, name).dispatcher
     own.compile(kinds)
     return str(own.overloads[kinds].fndesc.llvm_func_name)
 
 
-# -- what numba is told -----------------------------------------------------------------------------
+# -- types and code for numba -----------------------------------------------------------------------
 
 
 @typeof_impl.register(Loop)

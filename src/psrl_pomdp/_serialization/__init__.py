@@ -1,1 +1,1 @@
-"""Files of the package: archives of arrays, atomic writes, states of random generators."""
+"""The package's files: archives of arrays, atomic writes, states of random generators."""

@@ -1,10 +1,12 @@
-"""Archives of arrays (`.npz`): the same bytes every time, sealed, and read without pickles or bombs.
+"""Archives of arrays (`.npz`): reproducible bytes, a checksum, and safe reading of untrusted files.
 
-The member `seal` is the SHA-256 of all the others, by name: a file that was damaged is refused as a whole. It
-keeps no enemy out, who can make it anew; what a file says is checked by whoever reads it (`contents.py`).
+The member `seal` is the SHA-256 of all other members, by name: a damaged file is refused as a whole. The seal
+is no protection against an attacker, who can compute it; the reader of a file checks its contents
+(`contents.py`).
 
-How much an archive unpacks to is bounded by its own size before anything is unpacked, archives inside it
-included. `pack` keeps to that bound: what would shrink too well is stored as it is.
+The size of the unpacked archive, with nested archives, is bounded by the size of the file before anything is
+unpacked. `pack` respects this bound: members that would be compressed too well are stored without
+compression. Pickles are never read.
 """
 
 from __future__ import annotations
@@ -29,17 +31,16 @@ from ..errors import InvalidModelError, ParseError
 Arrays = dict[str, npt.NDArray[Any]]
 
 SEAL = "seal"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first that a zip file can have
-_SHRINK = 16  # an archive is no smaller than its arrays by more than this factor
-_DEPTH = 3  # a run holds an agent, which holds plans
-_ALWAYS = 16 << 20  # bytes that any file may unpack to
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip file can contain
+_SHRINK = 16  # the largest ratio of the size of the arrays to the size of the archive
+_DEPTH = 3  # levels of nesting: a run contains an agent, which contains plans
+_ALWAYS = 16 << 20  # bytes that a file of any size may unpack to
 LONGEST_TEXT = (
     8 << 20
-)  # bytes of JSON, where the file itself is not larger: reading them takes many times as much
-_KINDS = "biufcSU"  # of numbers and of texts; no objects, records or times
-_HEADER = 10_000  # the longest header of an array: they are a hundred bytes long
-# A damaged archive fails in zipfile, zlib and struct in their own ways, and none of them says more than that
-# the file is no archive of arrays.
+)  # bytes of JSON beyond the size of the file: reading JSON takes a multiple of its size in memory
+_KINDS = "biufcSU"  # numbers and strings; no objects, records or times
+_HEADER = 10_000  # the longest header of an array; usual headers have about a hundred bytes
+# The exceptions by which zipfile, zlib, struct and numpy fail for a damaged archive.
 _DAMAGED = (
     OSError, ValueError, LookupError, EOFError, RuntimeError, TypeError, SyntaxError, OverflowError,
     AttributeError, zipfile.BadZipFile, zlib.error, struct.error,
@@ -47,28 +48,28 @@ _DAMAGED = (
 
 
 class Room:
-    """How many bytes a file may still unpack to, archives inside it included."""
+    """The number of bytes that a file may still unpack to, including nested archives."""
 
     def __init__(self, size: int) -> None:
         self.left = size
 
     @classmethod
     def for_file(cls, data: bytes) -> Room:
-        """For a file of ours: what `pack` makes always fits."""
+        """Return the limit for a file of this package; every archive that `pack` writes is within it."""
         return cls(_ALWAYS + _DEPTH * _SHRINK * len(data))
 
     def take(self, size: int, path: str) -> None:
-        """Refuse what does not fit; what does takes its place."""
+        """Subtract `size` from the limit; a size beyond the limit raises `ParseError`."""
         if not 0 <= size <= self.left:
-            raise ParseError(f"too large to unpack: {size} bytes, with room for {self.left}", path=path)
+            raise ParseError(f"too large to unpack: {size} bytes, and the limit is {self.left}", path=path)
         self.left -= size
 
 
 def pack(arrays: Mapping[str, npt.NDArray[Any] | None]) -> bytes:
-    """A sealed archive of the arrays that are there, without the time of day."""
+    """Return an archive with a seal of the arrays that are not None. Equal arrays give equal bytes."""
     members = {name: npy_bytes(array) for name, array in arrays.items() if array is not None}
     members[SEAL] = npy_bytes(np.frombuffer(members_digest(members), np.uint8))
-    stored = {name for name, content in members.items() if _as_it_is(content)}
+    stored = {name for name, content in members.items() if _is_incompressible(content)}
     packed, sizes = _zipped(members, stored)
     total, least = sum(map(len, members.values())), len(packed)
     if total <= _SHRINK * least:
@@ -81,24 +82,24 @@ def pack(arrays: Mapping[str, npt.NDArray[Any] | None]) -> bytes:
     return _zipped(members, stored)[0]
 
 
-def _as_it_is(content: bytes) -> bool:
-    """Whether a member is stored without shrinking it: archives, and texts that are long."""
+def _is_incompressible(content: bytes) -> bool:
+    """Return whether a member is stored without compression: an archive or a long text."""
     text = b"'|u1'" in content[:128]
     return text and (len(content) > LONGEST_TEXT or b"PK\x03\x04" in content[:256])
 
 
 def unpack(data: bytes, path: str, room: Room | None = None) -> Arrays:
-    """The arrays of an archive by name, without the seal, which has to be right where there is one."""
+    """Return the arrays of an archive by name, without the seal. A wrong seal raises `ParseError`."""
     return unpack_sealed(data, path, room)[0]
 
 
 def unpack_sealed(data: bytes, path: str, room: Room | None = None) -> tuple[Arrays, bool]:
-    """The arrays of an archive by name, and whether it was sealed."""
+    """Return the arrays of an archive by name, and whether it has a seal."""
     room = Room.for_file(data) if room is None else room
     members = _unzipped(data, path, room)
     seal = members.pop(SEAL, None)
     if seal is not None and not seal.endswith(members_digest(members)):
-        raise ParseError("damaged: its seal is not that of its contents", path=path)
+        raise ParseError("damaged: its seal does not match its contents", path=path)
     return {name: _array(name, members.pop(name), path) for name in list(members)}, seal is not None
 
 
@@ -110,7 +111,7 @@ def npy_bytes(array: npt.NDArray[Any]) -> bytes:
 
 
 def members_digest(members: Mapping[str, bytes]) -> bytes:
-    """Return the SHA-256 digest of the members and their names."""
+    """Return the SHA-256 of the names and contents of the members."""
     total = hashlib.sha256()
     for name in sorted(members):
         label = name.encode()
@@ -119,7 +120,7 @@ def members_digest(members: Mapping[str, bytes]) -> bytes:
 
 
 def _zipped(members: Mapping[str, bytes], stored: set[str]) -> tuple[bytes, dict[str, int]]:
-    """The archive, and what each member takes in it."""
+    """Return the archive, and the compressed size of each member."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in members.items():
@@ -139,7 +140,7 @@ def _unzipped(data: bytes, path: str, room: Room) -> dict[str, bytes]:
             for info in infos:
                 name = info.filename.removesuffix(".npy")
                 if name == info.filename or name in found:
-                    raise ParseError(f"{info.filename!r} is no array, or there twice", path=path)
+                    raise ParseError(f"{info.filename!r} is not an array, or occurs twice", path=path)
                 found[name] = _member(archive, info, path)
             return found
     except ParseError:
@@ -149,25 +150,25 @@ def _unzipped(data: bytes, path: str, room: Room) -> dict[str, bytes]:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> bytes:
-    """The bytes of a member. No more than it says of itself is ever unpacked."""
+    """Return the bytes of a member. At most as many bytes are unpacked as the archive declares."""
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ParseError(f"{info.filename} is packed in a way that is not ours", path=path)
+        raise ParseError(f"{info.filename} has an unsupported compression method", path=path)
     with archive.open(info) as stream:
         content = stream.read(info.file_size)
     if len(content) != info.file_size:
-        raise ParseError(f"{info.filename} is cut off", path=path)
+        raise ParseError(f"{info.filename} is truncated", path=path)
     return content
 
 
 def _array(name: str, content: bytes, path: str) -> npt.NDArray[Any]:
-    """The array of a member: its header has to promise exactly the bytes that follow."""
+    """Return the array of a member, whose header must match the number of bytes that follow."""
     try:
         dtype, shape, by_columns, begin = _header(content)
         size = math.prod(shape)
         if dtype.kind not in _KINDS or dtype.itemsize == 0:
-            raise ValueError(f"it holds {dtype}")
+            raise ValueError(f"it contains {dtype}")
         if min(shape, default=0) < 0 or len(shape) > 16 or size * dtype.itemsize != len(content) - begin:
-            raise ValueError(f"{len(content) - begin} bytes are no {dtype} of shape {shape}")
+            raise ValueError(f"{len(content) - begin} bytes are not {dtype} of shape {shape}")
         values = np.frombuffer(content, dtype, size, begin) if size else np.empty(0, dtype)
         return values.reshape(shape, order="F" if by_columns else "C").copy()
     except (*_DAMAGED, RecursionError, MemoryError) as error:
@@ -175,18 +176,18 @@ def _array(name: str, content: bytes, path: str) -> npt.NDArray[Any]:
 
 
 def _header(content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
-    """Type, shape and order of an array, and where its numbers begin."""
+    """Return type, shape and order of an array, and the position of its first number."""
     if content[:6] != b"\x93NUMPY" or content[6:8] not in (b"\x01\x00", b"\x02\x00"):
-        raise ValueError("it does not begin as one")
+        raise ValueError("it does not start with the header of an array")
     width = "<H" if content[6] == 1 else "<I"
     begin = 8 + struct.calcsize(width)
     (length,) = struct.unpack(width, content[8:begin])
     if length > _HEADER or begin + length > len(content):
-        raise ValueError("its header is cut off")
-    words = ast.literal_eval(content[begin : begin + length].decode("latin-1").strip())
-    descr, by_columns, shape = words["descr"], words["fortran_order"], words["shape"]
-    if len(words) != 3 or not isinstance(descr, str) or not isinstance(by_columns, bool):
-        raise ValueError("its header says something else")
+        raise ValueError("its header is truncated")
+    header = ast.literal_eval(content[begin : begin + length].decode("latin-1").strip())
+    descr, by_columns, shape = header["descr"], header["fortran_order"], header["shape"]
+    if len(header) != 3 or not isinstance(descr, str) or not isinstance(by_columns, bool):
+        raise ValueError("its header has unexpected entries")
     if not isinstance(shape, tuple) or not all(type(n) is int for n in shape):
         raise ValueError(f"its shape is {shape!r}")
     return np.dtype(descr), shape, by_columns, begin + length
@@ -194,7 +195,7 @@ def _header(content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
 
 @contextmanager
 def as_saved_agent(path: str) -> Iterator[None]:
-    """Around the making of an agent from what was saved: anything else than one is refused as such."""
+    """Convert any exception while an agent is restored from saved data to a `ParseError`."""
     try:
         yield
     except (ParseError, InvalidModelError):

@@ -1,7 +1,7 @@
-"""Files that are whole or not there: written beside their place, then moved into it.
+"""Atomic writes: a file is written to a temporary file, which then replaces the old one.
 
-What a killed process leaves half written is swept by the next one that writes the same file. The name of a
-half-written file says which process on which machine writes it, so that no file of a live one is taken.
+The next write of the same file deletes temporary files that a killed process has left. The name of a
+temporary file contains the process and the machine, so that files of running processes are not deleted.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-_STALE = 3600.0  # seconds after which nobody is still writing
-_OWNER = re.compile(r"([0-9a-f]{8})-([0-9]+)\..+")  # what follows the name: machine, process, anything
+_STALE = 3600.0  # age in seconds after which a temporary file is abandoned
+_OWNER = re.compile(r"([0-9a-f]{8})-([0-9]+)\..+")  # machine, process and a random suffix
 
 
 def write_atomically(path: Path, data: bytes, *, sweep: bool = True) -> None:
-    """Put `data` at `path`; an error or a crash leaves what was there before.
+    """Write `data` to `path`; after an error or a crash the old file is unchanged.
 
-    `sweep` also removes what dead processes have left of earlier attempts.
+    If `sweep` is True, also delete the temporary files of earlier writes that were killed.
     """
     if sweep:
         _sweep(path)
@@ -38,14 +38,14 @@ def write_atomically(path: Path, data: bytes, *, sweep: bool = True) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _settle(path.parent)
+    _sync_folder(path.parent)
 
 
-def _settle(folder: Path) -> None:
-    """Have the system write down the folder too, so that a power cut does not bring back the old file."""
+def _sync_folder(folder: Path) -> None:
+    """Write the folder to disk, so that a power failure does not bring back the old file."""
     if os.name == "nt":
         return
-    with suppress(OSError):  # file systems that know no such thing
+    with suppress(OSError):  # file systems that do not support this
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -54,7 +54,7 @@ def _settle(folder: Path) -> None:
 
 
 def _sweep(path: Path) -> None:
-    """Remove the half-written files of this name whose writers are gone."""
+    """Delete the temporary files of this file whose processes have ended."""
     start = f".{path.name}."
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
@@ -64,9 +64,9 @@ def _sweep(path: Path) -> None:
 
 
 def _abandoned(entry: os.DirEntry[str], rest: str) -> bool:
-    """Whether nobody writes this file any more; of other machines' processes only its age tells."""
+    """Return whether no process writes this file any more; for other machines this is decided by its age."""
     owner = _OWNER.fullmatch(rest)
-    if owner is None:  # somebody's own file
+    if owner is None:  # not a temporary file of this package
         return False
     if owner[1] == _machine() and not _alive(int(owner[2])):
         return True
@@ -76,24 +76,26 @@ def _abandoned(entry: os.DirEntry[str], rest: str) -> bool:
 
 
 def _alive(process: int) -> bool:
-    if os.name == "nt":  # where asking would end it
+    if os.name == "nt":  # there, os.kill would end the process
         return True
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # somebody else's
+    except OSError:  # a process of another user
         return True
     return True
 
 
 def _machine() -> str:
-    """Eight digits that tell this machine from others."""
+    """Return eight hexadecimal digits that identify this machine."""
     return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 
 
 def _umask() -> int:
-    """The process's mask, which can only be read by setting it: mkstemp's files are private."""
+    """Return the process's file mode mask, which can only be read by setting it; mkstemp's files are
+    private.
+    """
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""Random streams as words: where a generator stands, so that another can go on from there."""
+"""States of random generators as JSON, so that a generator can continue where another stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import InvalidModelError
 
 
 class StreamWords(msgspec.Struct):
-    """A generator's state, with numbers too long for JSON as text."""
+    """The state of a generator; integers that are too long for JSON are strings."""
 
     kind: str
     state: dict[str, str]
@@ -20,7 +20,7 @@ class StreamWords(msgspec.Struct):
 
 
 def stream_out(rng: np.random.Generator) -> dict[str, Any]:
-    """A generator's state, with numbers too long for JSON as text."""
+    """Return the state of a generator; integers that are too long for JSON are strings."""
     state = rng.bit_generator.state
     return {
         "kind": state["bit_generator"],
@@ -31,19 +31,19 @@ def stream_out(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def stream_in(words: StreamWords) -> np.random.Generator:
-    """A generator that goes on from there. Raises `InvalidModelError` for a state that none can have."""
+    """Return a generator with this state. A state that no generator can have raises `InvalidModelError`."""
     rng = np.random.default_rng(0)
-    own = rng.bit_generator.state
-    if own["bit_generator"] != words.kind:
-        raise InvalidModelError(f"random numbers of kind {words.kind!r} cannot be gone on with")
+    default = rng.bit_generator.state
+    if default["bit_generator"] != words.kind:
+        raise InvalidModelError(f"the random generator {words.kind!r} is not supported")
     digits = list(words.state.values())
-    if words.state.keys() != own["state"].keys() or not all(
+    if words.state.keys() != default["state"].keys() or not all(
         d.isascii() and d.isdigit() and len(d) < 40 for d in digits
     ):
-        raise InvalidModelError("the state of a random stream is not one")
+        raise InvalidModelError("the state of a random generator has unexpected entries")
     state = {name: int(value) for name, value in words.state.items()}
     if max(state.values()) >= 1 << 128 or not (0 <= words.has_uint32 <= 1 and 0 <= words.uinteger < 1 << 32):
-        raise InvalidModelError("the state of a random stream is out of range")
+        raise InvalidModelError("the state of a random generator is out of range")
     rng.bit_generator.state = {
         "bit_generator": words.kind,
         "state": state,

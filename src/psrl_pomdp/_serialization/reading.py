@@ -1,4 +1,4 @@
-"""The bytes of a file, or an error of ours that says why there are none."""
+"""Read the bytes of a file, with the package's own errors."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import BinaryIO
 
 from ..errors import MissingFileError, ParseError, UnreadableFileError
 
-_MOST = 4 << 30  # bytes of any file
+_MOST = 4 << 30  # the most bytes of a file
 _PIECE = 1 << 20
 
 
 def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
-    """What is in a file of at most `most` bytes.
+    """Return the contents of a file of at most `most` bytes.
 
-    Raises `MissingFileError` where there is none, `UnreadableFileError` for a folder or one that may not be
-    read, and `ParseError` for a larger one.
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    UnreadableFileError
+        If the path is a folder, or a file that may not be read.
+    ParseError
+        If the file is larger, or the path is not a valid name.
     """
     place = Path(path)
     try:
@@ -30,15 +36,15 @@ def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
         raise UnreadableFileError("a folder, not a file", path=place.name) from None
     except OSError as error:
         raise UnreadableFileError(error.strerror or str(error), path=place.name) from None
-    except ValueError as error:  # a name that no file can have
+    except ValueError as error:  # an invalid name
         raise ParseError(str(error), path=repr(place.name)) from None
     if len(data) > most:
-        raise ParseError(f"over {most} bytes", path=place.name)
+        raise ParseError(f"the file has more than {most} bytes, which is the limit", path=place.name)
     return data
 
 
 def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:
-    """What comes, up to one piece past `most` bytes."""
+    """Yield pieces of a stream, up to one piece beyond `most` bytes."""
     while most >= 0 and (piece := stream.read(_PIECE)):
         most -= len(piece)
         yield piece

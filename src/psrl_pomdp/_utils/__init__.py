@@ -1,1 +1,1 @@
-"""Checks of arrays and other small tools that every other package may use."""
+"""Checks of arrays and other small tools for the whole package."""

@@ -1,7 +1,7 @@
-"""Arrays checked at the door: numbers that are finite, rows that are distributions, nothing writeable.
+"""Checks of arrays: finite numbers, rows that are probability distributions, read-only copies.
 
-Every check that fails raises `InvalidModelError` with the entry by name, `transition[a=2, s=5]`, or
-`transition[a=replace, s=worn]` where the states and actions have names.
+A failed check raises `InvalidModelError` with the name of the entry, `transition[a=2, s=5]`, or
+`transition[a=replace, s=worn]` if the states and actions have names.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ..errors import InvalidModelError
 Array = npt.NDArray[np.float64]
 Index = npt.NDArray[np.int64]  # numbers of states, actions, observations or nodes, and counts
 Bases = npt.NDArray[np.int32]  # numbers of grid points
-Codes = npt.NDArray[np.unsignedinteger]  # the same kinds of numbers in as few bytes as they need
+Codes = npt.NDArray[np.unsignedinteger]  # such numbers in small unsigned types
 Mask = npt.NDArray[np.bool_]
-States = tuple[int, ...]  # as many entries as there are states: a length that the compiler knows
+States = tuple[int, ...]  # one entry per state, so that the compiler knows the number of states
 
-PYTHON_TOLERANCE = 1e-9  # how far the rows of an array from Python may be from summing to one
-FILE_TOLERANCE = 1e-5  # and those of a file, which people round to six digits
+PYTHON_TOLERANCE = 1e-9  # tolerance for the sums of rows of arrays from Python
+FILE_TOLERANCE = 1e-5  # tolerance for the sums of rows in files, which are often rounded to six digits
 
-# Rows this close to one are left alone, so that normalising is idempotent to the last bit.
+# Rows whose sums are this close to one are not changed, so that normalizing is idempotent to the last bit.
 _ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
 class Names:
-    """Optional names of states, actions and observations, and how messages call an entry.
+    """Optional names of states, actions and observations, which error messages use.
 
     >>> Names(actions=("run", "replace")).entry("transition", "as", (1, 5))
     'transition[a=replace, s=5]'
@@ -51,7 +51,9 @@ class Names:
         return _label(self.observations, index)
 
     def entry(self, array: str, axes: str, index: Sequence[int]) -> str:
-        """`array[a=.., s=..]`: one letter of `axes` an index; `t` stands for the next state s'."""
+        """Return `array[a=.., s=..]` with one letter of `axes` per index; `t` stands for the next state
+        s′.
+        """
         named = {"s": self.states, "t": self.states, "a": self.actions, "o": self.observations}
         parts = (
             f"{'s′' if axis == 't' else axis}={_label(named.get(axis), i)}"
@@ -66,17 +68,17 @@ def _label(names: tuple[str, ...] | None, index: int) -> str:
 
 
 def checked_names(what: str, names: object, count: int) -> tuple[str, ...] | None:
-    """Names as a tuple of distinct non-empty strings, one for each of `count` things."""
+    """Return names as a tuple, after a check that they are `count` distinct nonempty strings."""
     if names is None:
         return None
     if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidModelError(f"{what}: a list of names is wanted, not {names!r}")
+        raise InvalidModelError(f"{what} is {names!r}, not a list of names")
     checked = tuple(names)
     for position, name in enumerate(checked):
         if not isinstance(name, str) or not name.strip():
             raise InvalidModelError(f"{what}[{position}] is {name!r}, not a name")
     if len(checked) != count:
-        raise InvalidModelError(f"{what} has {len(checked)} names for {count}")
+        raise InvalidModelError(f"{what} has {len(checked)} names, but the model has {count} {what}")
     if len(set(checked)) != count:
         twice = Counter(checked).most_common(1)[0][0]
         raise InvalidModelError(f"{what} has the name {twice!r} twice")
@@ -84,33 +86,33 @@ def checked_names(what: str, names: object, count: int) -> tuple[str, ...] | Non
 
 
 def frozen(array: Array) -> Array:
-    """The same numbers as a read-only, C-contiguous float64 array of our own, without negative zeros."""
-    mine = np.array(array, dtype=np.float64, order="C", copy=True)
-    mine += 0.0
-    mine.setflags(write=False)
-    return mine
+    """Return a read-only, C-contiguous float64 copy of an array, without negative zeros."""
+    copy = np.array(array, dtype=np.float64, order="C", copy=True)
+    copy += 0.0
+    copy.setflags(write=False)
+    return copy
 
 
 def numbers(array: str, value: npt.ArrayLike, axes: str) -> Array:
-    """`value` as float64 numbers with a dimension for each letter of `axes`; `aso|so` allows either."""
+    """Return `value` as a float64 array with one axis for each letter of `axes`; `aso|so` allows either."""
     try:
         given = np.asarray(value)
-        if given.dtype.kind not in "biufO":  # no texts, dates or complex numbers
-            raise TypeError(f"it holds {given.dtype.name}")
+        if given.dtype.kind not in "biufO":  # strings, dates or complex numbers
+            raise TypeError(f"it contains {given.dtype.name}")
         converted = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidModelError(f"{array} is not an array of numbers: {error}") from None
     choices = axes.split("|")
     if converted.ndim not in map(len, choices):
-        wanted = " or ".join(f"{array}[{', '.join(choice)}]" for choice in choices)
-        raise InvalidModelError(f"{array} has shape {converted.shape}; wanted {wanted.replace('t]', 's′]')}")
+        wanted = " or ".join(f"[{', '.join(choice)}]" for choice in choices)
+        raise InvalidModelError(f"{array} has shape {converted.shape}, not {wanted.replace('t]', 's′]')}")
     if converted.size == 0:
         raise InvalidModelError(f"{array} is empty: its shape is {converted.shape}")
     return converted
 
 
 def finite(array: str, values: Array, axes: str, names: Names) -> Array:
-    """`values` if none of them is infinite or not a number."""
+    """Return `values` after a check that all numbers are finite."""
     bad = ~np.isfinite(values)
     if bad.any():
         where = _first(bad)
@@ -125,7 +127,7 @@ def distributions(
     names: Names,
     tolerance: float = PYTHON_TOLERANCE,
 ) -> Array:
-    """`value` as probability distributions along its last axis, renormalised."""
+    """Return `value` as probability distributions along its last axis, after a check; rows are normalized."""
     rows = finite(array, numbers(array, value, axes), axes, names)
     if (rows < 0).any():
         where = _first(rows < 0)
@@ -141,9 +143,9 @@ def distributions(
 
 
 def shaped(array: str, value: Array, shape: tuple[int, ...], meaning: str) -> Array:
-    """`value` if it has this shape; else an error that says what the shape should have been."""
+    """Return `value` after a check of its shape; `meaning` explains the shape in the error message."""
     if value.shape != shape:
-        raise InvalidModelError(f"{array} has shape {value.shape}; {meaning} make it {shape}")
+        raise InvalidModelError(f"{array} has shape {value.shape}, expected {shape} for {meaning}")
     return value
 
 

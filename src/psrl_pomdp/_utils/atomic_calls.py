@@ -1,10 +1,10 @@
-"""Calls that happen as a whole or not at all, one at a time.
+"""Calls that change an object completely or not at all, one at a time.
 
-A call that changes an object of many parts may fail half way: by an error, by Ctrl-C, by a deadline that a
-signal enforces. Here the object takes a snapshot first and goes back to it when the call fails. The last
-statement of a call that succeeds drops the snapshot: before it the object is as it was, after it the call is
-done. A second exception may interrupt the roll-back. Then the snapshot is still there, and the next use of
-the object goes back to it first.
+A call that changes an object with many parts may fail midway: by an error, by Ctrl-C, or by a deadline that a
+signal enforces. Therefore the object takes a snapshot before the call and restores it if the call fails. The
+last statement of a successful call discards the snapshot: an interrupt before this statement undoes the call,
+an interrupt after it does not. A second exception may interrupt the rollback. Then the snapshot still exists,
+and the next use of the object restores it first.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ R = TypeVar("R")
 
 
 class AtomicCalls:
-    """Base of an object with a `_snapshot()` and a `_restore(snapshot)`, which may be repeated."""
+    """Base class of objects with `_snapshot()` and `_restore(snapshot)`; the latter may be called
+    repeatedly.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._running_in: int | None = None  # the thread whose call holds the lock
-        self._before: Any = None  # the snapshot of a call that is running or has failed
+        self._before: Any = None  # the snapshot before a call that is running or has failed
 
     def _snapshot(self) -> Any:
         raise NotImplementedError
@@ -34,16 +36,16 @@ class AtomicCalls:
         raise NotImplementedError
 
     def _atomically(self, call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """`call(*args)`, after which the object is changed as the call meant, or not at all if it raised.
+        """Return `call(*args, **kwargs)`, and undo its changes of the object if it raises.
 
-        Threads take turns. Raises `OutOfOrderError` for a call from inside another one, such as from a
-        planner of the user's or from a signal handler.
+        Threads take turns. A call from inside another call, for example from a user's planner or from a
+        signal handler, raises `OutOfOrderError`.
         """
         self._refuse_nesting()
         with self._lock:
             try:
                 self._running_in = get_ident()
-                self._go_back()  # where the last call failed and could not
+                self._go_back()  # if the rollback of the last call was interrupted
                 self._before = self._snapshot()
                 try:
                     result = call(*args, **kwargs)
@@ -59,12 +61,12 @@ class AtomicCalls:
         return result
 
     def _settle(self) -> None:
-        """Undo a failed call whose own roll-back was cut short, before the object is read."""
+        """Undo a failed call whose rollback was interrupted, before the object is read."""
         if self._before is not None and not self._lock.locked():
             self._undisturbed(lambda: None)
 
     def _undisturbed(self, read: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """`read(*args)` while no other thread changes the object."""
+        """Return `read(*args, **kwargs)` while no other thread changes the object."""
         self._refuse_nesting()
         with self._lock:
             try:
@@ -76,7 +78,7 @@ class AtomicCalls:
 
     def _refuse_nesting(self) -> None:
         if self._lock.locked() and self._running_in == get_ident():
-            raise OutOfOrderError(f"a call of this {type(self).__name__} came from inside another one")
+            raise OutOfOrderError(f"this {type(self).__name__} was called from inside another of its calls")
 
     def _go_back(self) -> None:
         if self._before is not None:
@@ -84,7 +86,7 @@ class AtomicCalls:
             self._before = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickles, which a lock does not allow."""
+        """Return the attributes without the lock, which cannot be copied or pickled."""
         self._settle()
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
@@ -94,7 +96,7 @@ class AtomicCalls:
 
 
 def _unwrapped(error: BaseException) -> BaseException:
-    """What a signal handler raised, of which compiled code makes a `SystemError` on its way in or out."""
+    """Return the exception of a signal handler, which compiled code may wrap in a `SystemError`."""
     while isinstance(error, SystemError):
         within = error.__cause__ or error.__context__
         if within is None:

@@ -1,4 +1,4 @@
-"""Whole numbers that come from outside, where Python's types promise nothing."""
+"""Check integers from outside the package, where type annotations guarantee nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from numbers import Integral
 
 
 def is_integer(value: object, least: int, most: int | None = None) -> bool:
-    """Whether a value is a whole number, Python's or NumPy's, from `least` to `most`.
+    """Return whether a value is an integer, of Python or NumPy, from `least` to `most`.
 
     >>> is_integer(3, least=0, most=3), is_integer(4, least=0, most=3), is_integer(3.0, least=0)
     (True, False, False)

@@ -1,4 +1,4 @@
-"""The times at which runs are looked at."""
+"""The checkpoint times of runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PER_DECADE = 10
 
 
 def log_spaced(horizon: int, per_decade: int = _PER_DECADE) -> npt.NDArray[np.int64]:
-    """Whole numbers from 1 to the horizon, evenly on a scale of logarithms.
+    """Return integers from 1 to the horizon, evenly spaced on a logarithmic scale.
 
     >>> log_spaced(100, 2).tolist()
     [1, 3, 10, 32, 100]

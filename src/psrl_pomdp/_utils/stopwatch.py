@@ -1,4 +1,4 @@
-"""How long this process has planned, in seconds of its own: for tables of budget, never for decisions."""
+"""Measure the CPU time of planning in this process, for tables of results; no decision depends on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class Stopwatch:
-    """Adds up the seconds spent inside the functions that it times; one inside another counts once."""
+    """A timer that adds up the CPU seconds spent in the functions that it times; nested calls count once."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

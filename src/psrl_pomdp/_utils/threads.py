@@ -1,7 +1,8 @@
-"""One thread for linear algebra while planning.
+"""Restrict linear algebra to one thread while planning.
 
-Matrices here are small, and studies plan in as many processes as there are cores: threads of all of them
-would wait for one another, many times longer than they work. Sums are also the same on any number of cores.
+The matrices of the planner are small, and studies plan in as many processes as there are cores. The threads
+of all processes would wait for one another much longer than they compute. With one thread, sums also do not
+depend on the number of cores.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ def _libraries() -> ThreadpoolController:
 
 
 class OneThread(ContextDecorator):
-    """Inside, matrix products take one thread; the last one out restores what there was."""
+    """A context in which matrix products use one thread; the end of the outermost context restores the
+    limits.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,7 +1,7 @@
-"""What is believed of the dynamics, before and after observations: finite sets of kernels, rows, parameters.
+"""Priors and posteriors over transition kernels.
 
-Every class is imported when it is first used: posteriors are compiled code, and a command that only prints
-its help imports no numpy.
+There are priors on finite sets of kernels, on Dirichlet rows and on parameters, and mixtures of these. The
+posteriors are compiled code and are therefore imported at the first access.
 """
 
 from importlib import import_module

@@ -1,10 +1,10 @@
-"""Priors by kind: the one that a problem brings along, and the questions that are asked of any prior.
+"""Find the prior of a problem by its kind, and query properties of any prior.
 
-Studies and commands name two kinds by a word: `"finite"`, a finite set of kernels, and `"dirichlet"`,
-independent Dirichlet rows. Everything downstream works on prior objects and asks the optional protocols of
-`psrl_pomdp.protocols`, so that a prior of one's own needs no kind.
+Studies and commands name two kinds by a string: `"finite"`, a finite set of kernels, and `"dirichlet"`,
+independent Dirichlet rows. All other code uses prior objects and tests for the optional protocols of
+`psrl_pomdp.protocols`, so a user's own prior needs no kind.
 
-Nothing large is imported before a function is called: the command line reads the kinds from here.
+The functions import large modules when they are called, because the command line imports the kinds from here.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ PRIOR_KINDS = (FINITE, DIRICHLET)
 
 
 def finite_prior_of(model: POMDP | None) -> FinitePrior | None:
-    """Return the finite set of kernels that a problem brings along; None where there is none."""
+    """Return the finite prior of a problem, or None if it has none."""
     found: FinitePrior | None = getattr(model, "family", None)
     return found
 
 
 def dirichlet_prior_of(model: POMDP) -> DirichletPrior:
-    """Return the problem's own Dirichlet rows; for any other model Dirichlet(1) on what is possible in it."""
+    """Return the Dirichlet prior of a problem; for any other model, that of `uniform_rows`."""
     own: DirichletPrior | None = getattr(model, "prior", None)
     return uniform_rows(model) if own is None else own
 
 
 def uniform_rows(model: POMDP) -> DirichletPrior:
-    """Return Dirichlet(1) rows over the transitions to which `model` gives a positive probability."""
+    """Return a prior with Dirichlet(1) rows on the transitions that have positive probability in `model`."""
     from . import DirichletPrior
 
     return DirichletPrior(model.setting, (model.transition > 0.0).astype(float))
@@ -49,20 +49,24 @@ def uniform_rows(model: POMDP) -> DirichletPrior:
 def prior_for(model: POMDP, kind: str = "") -> Prior:
     """Return the prior of this kind for `model`.
 
-    An empty `kind` stands for the finite set where the problem brings one along, and for Dirichlet rows
-    otherwise. Raises `InvalidModelError` where a finite set is asked for and the problem has none.
+    An empty `kind` selects the finite prior if the problem has one, and Dirichlet rows otherwise.
+
+    Raises
+    ------
+    InvalidModelError
+        If `kind` is `"finite"` and the problem has no finite prior.
     """
     if default_kind(model, kind) == DIRICHLET:
         return dirichlet_prior_of(model)
     finite = finite_prior_of(model)
     if finite is None:
         name = model.name or "this model"
-        raise InvalidModelError(f'{name} has no finite family: prior = "{DIRICHLET}" is meant')
+        raise InvalidModelError(f'{name} has no finite prior: use prior = "{DIRICHLET}"')
     return finite
 
 
 def default_kind(model: POMDP | None, kind: str = "") -> str:
-    """Return `kind`, or what an empty one stands for: the finite set where the problem brings one along."""
+    """Return `kind`, or if it is empty, the kind of the problem's own prior: a finite one if there is one."""
     return kind or (DIRICHLET if finite_prior_of(model) is None else FINITE)
 
 
@@ -80,9 +84,9 @@ def kind_of(prior: Prior) -> str:
 
 
 def sample_model(prior: Prior, rng: np.random.Generator, name: str = "") -> POMDP:
-    """Draw θ* from `prior` and return it as a POMDP, with the initial distribution that belongs to it.
+    """Draw θ* from `prior` and return it as a POMDP with the initial distribution that belongs to it.
 
-    `name` names the model where the prior gives it no name.
+    The POMDP is called `name` unless the prior names it.
     """
     from ..models.model import POMDP
     from ..protocols import FiniteSupport, SamplesModels
@@ -97,23 +101,28 @@ def sample_model(prior: Prior, rng: np.random.Generator, name: str = "") -> POMD
 
 
 def with_setting(prior: Prior, setting: Setting) -> Prior:
-    """Return the same prior over kernels in another setting of the same size.
+    """Return the same prior over kernels, combined with another setting of the same size.
 
-    Raises `InvalidModelError` where the prior has no method `replace` that does this.
+    Raises
+    ------
+    InvalidModelError
+        If the prior has no method `replace(setting=...)`.
     """
     from ..protocols import ReplacesSetting
 
     if isinstance(prior, ReplacesSetting):
         moved: Prior = prior.replace(setting=setting)
         return moved
-    raise InvalidModelError(f"{type(prior).__name__} has no method replace(setting=...): it cannot be moved")
+    raise InvalidModelError(
+        f"{type(prior).__name__} has no method replace(setting=...), so its setting cannot be replaced"
+    )
 
 
 def is_always_positive(prior: Prior) -> bool:
     """Return whether almost every kernel drawn from `prior` gives every transition a positive probability.
 
-    The prior answers by an array `support` or `concentration`, [A, S, S], which is positive where a
-    transition is possible. False where it has neither.
+    The prior declares this by an array `support` or `concentration`, shape [A, S, S′], that is positive for
+    the possible transitions. The result is False if the prior has neither.
     """
     for name in ("support", "concentration"):
         possible = getattr(prior, name, None)

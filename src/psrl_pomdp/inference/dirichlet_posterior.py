@@ -1,6 +1,6 @@
-"""The posterior over Dirichlet rows: an ensemble whose kernels move by Gibbs sweeps or by HMC (`refresh.py`).
+"""The posterior of Dirichlet rows: an ensemble of kernels, moved by Gibbs sweeps or HMC (`refresh.py`).
 
-It has 32 kernels, or 64 where 60 or more numbers are unknown.
+The ensemble has 32 kernels, or 64 if the prior has 60 or more unknown parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from .workspace import Workspace
 
 
 class DirichletPosterior(EnsemblePosterior):
-    """f_t as N weighted kernels, with h_t for each of them and ñ_t.
+    """The posterior of a `DirichletPrior`: weighted kernels, the belief under each, and expected counts.
+
+    Parameters
+    ----------
+    prior
+        The prior.
+    rng
+        The random numbers of the initial ensemble and of its refreshes.
+    size
+        The number of kernels; by default 32, or 64 if 60 or more parameters are unknown.
 
     >>> from psrl_pomdp import Setting
     >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0], first_observation=None)
@@ -42,19 +51,19 @@ class DirichletPosterior(EnsemblePosterior):
     def resumed(
         cls, prior: DirichletPrior, state: Mapping[str, object], rng: np.random.Generator
     ) -> DirichletPosterior:
-        """A posterior that goes on from a saved state."""
+        """Return the posterior that saved `state`."""
         same_prior(state, prior.fingerprint)
         size = size_in(state)
         check_sizes(state, prior.setting, size)
-        own = cls.__new__(cls)
+        posterior = cls.__new__(cls)
         group = RowGroup.restored(prior, state, likelihoods(prior.setting), size, time_in(state))
-        EnsemblePosterior.__init__(own, prior, [group], rng)
-        own.resume(state)
-        return own
+        EnsemblePosterior.__init__(posterior, prior, [group], rng)
+        posterior.resume(state)
+        return posterior
 
     @property
     def tuning(self) -> AdaptationState:
-        """How refreshes have gone so far."""
+        """The state of the adaptation of the moves."""
         return self._group.tuning
 
     @property

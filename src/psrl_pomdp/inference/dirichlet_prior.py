@@ -1,4 +1,4 @@
-"""The general case: each row θ(· | s, a) is Dirichlet, independently of the others a priori."""
+"""Priors with independent Dirichlet rows: θ(· | s, a) ~ Dirichlet(α(s, a, ·)) for each pair (s, a)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,32 @@ if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior
     from .kernel_groups import RowGroup
 
-_LEAST, _MOST = 1e-50, 1e15  # beyond, sampling and means lose all their digits
+_LEAST, _MOST = 1e-50, 1e15  # outside this range, samples and means lose all their digits
 
 Pair = tuple[int, int]  # (a, s)
 
 
 class DirichletPrior(Frozen):
-    """θ(· | s, a) ~ Dirichlet(`concentration[a, s, :]`); a zero there is a transition that cannot be.
+    """Independent Dirichlet rows: θ(· | s, a) ~ Dirichlet(`concentration[a, s, :]`).
 
-    `known` gives rows that are not in question, `{(a, s): row}`. `ties` lists groups of pairs (a, s) that
-    share one row, so that what is learned of one is learned of all; their concentrations must agree.
+    Parameters
+    ----------
+    setting
+        The POMDP without its transition kernel.
+    concentration
+        The concentration of each row, shape [A, S, S′]. An entry of 0 marks an impossible transition.
+    known
+        Rows that are known, as a mapping from pairs (a, s) to distributions of shape [S′].
+    ties
+        Groups of pairs (a, s) that share one row, so that observations of one pair inform all pairs of its
+        group. The concentrations in a group must be equal.
+
+    Raises
+    ------
+    InvalidModelError
+        If `concentration` has the wrong shape, an entry that is neither 0 nor in [1e-50, 1e15], or a row of
+        zeros; if a known row is not a distribution; or if tied rows are known or have different
+        concentrations.
 
     >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0], [0.5, 0.5]], [1.0, 0.0])
     >>> prior = DirichletPrior(
@@ -38,7 +54,7 @@ class DirichletPrior(Frozen):
     """
 
     setting: Setting
-    concentration: Array  # [A, S, S]; a known row stands for itself
+    concentration: Array  # [A, S, S]; the known rows contain their distributions
     known: npt.NDArray[np.bool_]  # [A, S]
     row: npt.NDArray[np.int64]  # [A, S]: pairs with the same number share their row
 
@@ -76,52 +92,63 @@ class DirichletPrior(Frozen):
 
     @property
     def mean(self) -> Array:
-        """E[θ], a kernel `[A, S, S]`."""
+        """The mean kernel E[θ], shape [A, S, S′]."""
         return np.asarray(self.concentration / self.concentration.sum(axis=-1, keepdims=True))
 
     @property
     def support(self) -> npt.NDArray[np.bool_]:
-        """[A, S, S']: the transitions that are possible."""
+        """The possible transitions, shape [A, S, S′]."""
         return np.asarray(self.concentration > 0.0)
 
     def replace(self, *, setting: Setting) -> DirichletPrior:
-        """Return the same rows, known and shared ones among them, in another setting."""
+        """Return the same prior over kernels, including known and tied rows, in another setting."""
         known = {(int(a), int(s)): self.concentration[a, s] for a, s in np.argwhere(self.known)}
         return DirichletPrior(setting, self.concentration, known, ties_of(self.row))
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:
-        """Draw θ ~ f, as a POMDP."""
+        """Draw θ ~ f and return it as a POMDP."""
         return POMDP(self.setting, self.sample(rng))
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """θ ~ f, a kernel `[A, S, S]`."""
+        """Draw a kernel θ ~ f, shape [A, S, S′]."""
         drawn = np.exp(log_dirichlet(rng, self.concentration))
         first = np.unique(self.row, return_index=True)[1]  # the first pair of those that share a row
         shared = drawn.reshape(-1, drawn.shape[-1])[first][self.row]
         return np.where(self.known[..., None], self.concentration, shared)
 
     def posterior(self, rng: np.random.Generator) -> DirichletPosterior:
-        """f_t from here on, as a weighted ensemble of kernels that moves with randomness from `rng`."""
+        """Return the posterior before the first observation, a weighted ensemble of kernels.
+
+        `rng` provides the random numbers of the ensemble and of its refreshes.
+        """
         from .dirichlet_posterior import DirichletPosterior  # compiled code, which a prior does not need
 
         return DirichletPosterior(self, rng)
 
     def restore(self, state: Mapping[str, object], rng: np.random.Generator) -> DirichletPosterior:
-        """The posterior whose `state()` this is. With `rng` in the state that the other's was in, it goes on
-        as that one would have, to the last bit."""
+        """Return the posterior whose `state()` was saved.
+
+        If `rng` has the state that the generator of the saved posterior had, later results are equal to the
+        last bit.
+
+        Raises
+        ------
+        InvalidModelError
+            If the state was saved under another prior, or is not a valid state of this posterior.
+        """
         from .dirichlet_posterior import DirichletPosterior
 
         return DirichletPosterior.resumed(self, state, rng)
 
     def kernel_group(self, rng: np.random.Generator) -> RowGroup:
-        """Draw kernels as a part of a mixture."""
+        """Draw a group of kernels for a mixture prior."""
         from .filter_bank import likelihoods  # compiled code, as above
         from .kernel_groups import RowGroup
 
         return RowGroup.drawn(self, rng, likelihoods(self.setting))
 
     def restored_group(self, state: Mapping[str, object], size: int, time: int) -> RowGroup:
-        """Return kernels as a part of a mixture that was saved."""
+        """Return a saved group of kernels of a mixture prior."""
         from .filter_bank import likelihoods
         from .kernel_groups import RowGroup
 
@@ -132,21 +159,21 @@ class DirichletPrior(Frozen):
 
 
 def log_dirichlet(rng: np.random.Generator, concentration: Array, axis: int = -1) -> Array:
-    """Logarithms of Dirichlet rows along `axis`; −inf where the concentration is zero.
+    """Draw Dirichlet rows along `axis` and return their logarithms, −inf where the concentration is zero.
 
-    Gamma variables in logarithms, log G(α) = log G(α + 1) + log(U) / α, because for small α the variables
-    themselves underflow to a row of zeros.
+    The rows are normalized Gamma variables, computed in logarithms by log G(α) = log G(α + 1) + log(U) / α:
+    for small α the variables themselves would underflow to a row of zeros.
     """
     possible = concentration > 0
     alpha = np.where(possible, concentration, 1.0)
-    boost = np.log1p(-rng.random(alpha.shape)) / alpha  # 1 - U is never zero
+    boost = np.log1p(-rng.random(alpha.shape)) / alpha  # 1 - U is positive
     log_gamma = np.where(possible, np.log(rng.standard_gamma(alpha + 1.0)) + boost, -np.inf)
     log_gamma -= log_gamma.max(axis=axis, keepdims=True)
     return np.asarray(log_gamma - np.log(np.exp(log_gamma).sum(axis=axis, keepdims=True)))
 
 
 def ties_of(row: npt.NDArray[np.int64]) -> list[list[Pair]]:
-    """The groups of pairs (a, s) that share a row, from its number `row[A, S]`."""
+    """Return the groups of pairs (a, s) that share a row; `row[a, s]` is the number of the row."""
     order = np.argsort(row, axis=None, kind="stable")
     ends = np.flatnonzero(np.diff(row.reshape(-1)[order])) + 1
     groups = [np.divmod(group, row.shape[1]) for group in np.split(order, ends) if len(group) > 1]
@@ -164,12 +191,12 @@ def _check(given: Array, known: npt.NDArray[np.bool_], setting: Setting) -> None
     if wrong.any():
         a, s, t = (int(i) for i in np.argwhere(wrong)[0])
         entry = setting.names.entry("concentration", "ast", (a, s, t))
-        raise InvalidModelError(f"{entry} is {given[a, s, t]:g}: neither 0 nor {_LEAST:g} to {_MOST:g}")
+        raise InvalidModelError(f"{entry} is {given[a, s, t]:g}: it must be 0 or in [{_LEAST:g}, {_MOST:g}]")
     empty = ~(given > 0).any(axis=-1)
     if empty.any():
         a, s = (int(i) for i in np.argwhere(empty)[0])
         entry = setting.names.entry("concentration", "as", (a, s))
-        raise InvalidModelError(f"{entry} is zero everywhere: no next state is possible")
+        raise InvalidModelError(f"{entry} is zero everywhere, so no next state is possible")
 
 
 def _pair(what: str, pair: Pair, setting: Setting) -> Pair:
@@ -179,7 +206,7 @@ def _pair(what: str, pair: Pair, setting: Setting) -> Pair:
     except (TypeError, ValueError):
         inside = False
     if not inside:
-        raise InvalidModelError(f"{what}: {pair!r} is not a pair (action, state) of this setting, by number")
+        raise InvalidModelError(f"{what}: {pair!r} is not a pair (action, state) of numbers in this setting")
     return int(a), int(s)
 
 
@@ -192,18 +219,18 @@ def _known_row(pair: Pair, row: npt.ArrayLike, setting: Setting) -> Array:
 def _shared_rows(
     ties: Iterable[Sequence[Pair]], given: Array, known: npt.NDArray[np.bool_], setting: Setting
 ) -> npt.NDArray[np.int64]:
-    """[A, S]: a number for each distinct row, in the order of their first pairs."""
+    """Return the number of the row of each pair, shape [A, S]; rows are numbered by their first pairs."""
     label = np.arange(known.size).reshape(known.shape)
-    members = {int(number): [pair] for pair, number in np.ndenumerate(label)}  # of each row, by its number
+    members = {int(number): [pair] for pair, number in np.ndenumerate(label)}  # pairs (a, s) by row number
     for group in ties:
         pairs = [_pair("ties", pair, setting) for pair in group]
         for pair in pairs:
             entry = setting.names.entry("concentration", "as", pair)
             if known[pair]:
-                raise InvalidModelError(f"ties: {entry} is known, so it cannot be shared")
+                raise InvalidModelError(f"ties: {entry} is a known row, so it cannot be tied to others")
             if (given[pair] != given[pairs[0]]).any():
                 first = setting.names.entry("concentration", "as", pairs[0])
-                raise InvalidModelError(f"ties: {entry} differs from {first}, with which it is shared")
+                raise InvalidModelError(f"ties: {entry} differs from {first}, which it is tied to")
             one, other = int(label[pairs[0]]), int(label[pair])
             if one != other:
                 joined = members.pop(other)

@@ -1,13 +1,13 @@
 """The posterior over a continuum of kernels: a weighted ensemble of kernels with exact filters.
 
 The posterior is a mixture over all hidden paths, of which there are exponentially many. But the state space
-is finite, so for any one kernel the filter and the likelihood are exact, and an ensemble needs no particles
-for the states: kernels carry weights by the exact probability of each observation. Where the effective size
-of a group of kernels falls below half of its number, the group is resampled and moved by Markov kernels that
-leave the posterior invariant given the whole history (iterated batch importance sampling; Chopin, Biometrika
-89, 2002).
+is finite, so for a given kernel the filter and the likelihood are exact, and an ensemble needs no particles
+for the states: the weight of a kernel is updated by the exact probability of each observation. When the
+effective sample size of a group of kernels falls below half of their number, the group is resampled and moved
+by Markov kernels that leave the posterior given the whole history invariant (iterated batch importance
+sampling; Chopin, Biometrika 89, 2002).
 
-There is one group, or one for each component where the prior is a mixture (`mixture.py`). A refresh of a
+There is one group, or one for each component if the prior is a mixture (`mixture_prior.py`). A refresh of a
 group keeps the group's total weight. So the weight of group g is, up to a common factor,
 
     π_g Π_j Σ_n w_n P(observations of stretch j | θ_n),
@@ -17,11 +17,12 @@ the component's marginal likelihood, which is unbiased for fixed refresh times (
 formulae). For the kernels of a finite set it is exact.
 
 Expected counts ñ_t follow the exact recursion of `filter_bank` for every kernel, averaged by weight. After a
-refresh the recursion restarts from φ_t of the new kernels given the whole history (`expected_visits.py`, to
-1e-12). Memory grows with the history alone: two bytes a step, and a checkpoint of the filter every 256 steps.
+refresh the recursion restarts from φ_t of the new kernels given the whole history (`expected_visits.py`, with
+an error below 1e-12). Memory grows with the history: two bytes per step, and a checkpoint of the filter every
+256 steps.
 
-Kernels sampled at different times are each from the posterior of their time, as Algorithm 1 asks, but not
-independent of each other given the history: the ensemble is kept between refreshes.
+Each sampled kernel has the posterior distribution of its time, as Algorithm 1 requires. But kernels sampled
+at different times are not independent given the history, because the ensemble is kept between refreshes.
 """
 
 from __future__ import annotations
@@ -48,20 +49,20 @@ from .refresh import beliefs_and_visits
 
 
 class EnsemblePosterior:
-    """f_t as weighted kernels, with h_t for each of them and ñ_t.
+    """A posterior approximated by weighted kernels, with the belief under each kernel and expected counts.
 
-    A prior makes one by its `posterior(rng)`.
+    The method `posterior(rng)` of a prior constructs it.
 
     Parameters
     ----------
     prior
-        Where the kernels come from: an object with a `setting` and a `fingerprint`.
+        The prior: an object with a `setting` and a `fingerprint`.
     groups
         The kernels, in groups that are resampled and moved together.
     rng
         The random numbers of refreshes.
     weights
-        The prior weight of each group; one group has weight 1.
+        The prior probability of each group, shape [G]; a single group has probability 1.
     """
 
     def __init__(
@@ -110,40 +111,42 @@ class EnsemblePosterior:
 
     @property
     def kernels(self) -> Array:
-        """[N, A, S, S]: the ensemble."""
+        """The kernels of the ensemble, shape [N, A, S, S′]."""
         return self._filters.transition.transpose(3, 0, 1, 2).copy()
 
     @property
     def beliefs(self) -> Array:
-        """[N, S]: h_t(·; θ) of each kernel of the ensemble."""
+        """The belief h_t(·; θ) under each kernel of the ensemble, shape [N, S]."""
         return self._filters.belief.T.copy()
 
     @property
     def weights(self) -> Array:
-        """[N]: the weights of the ensemble."""
+        """The weights of the ensemble, shape [N]."""
         return filtering.weights(self._filters)
 
     @property
     def group_weights(self) -> Array:
-        """[G]: the posterior probability of each group of kernels."""
+        """The posterior probability of each group of kernels, shape [G]."""
         return np.add.reduceat(self.weights, np.concatenate([[0], self._ends[:-1]]))
 
     @property
     def effective_size(self) -> float:
-        """1 / Σ w²: how many equally weighted kernels the ensemble is worth."""
+        """The effective sample size 1 / Σ w² of the ensemble."""
         return float(1.0 / np.square(self.weights).sum())
 
     @property
     def expected_counts(self) -> Array:
-        """[A, S]: ñ_t(s, a), over steps 1..t−1, given the readings up to o_{t−1}."""
+        """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
+        S].
+        """
         return self._filters.expected.copy()
 
     # -- observations -----------------------------------------------------------------------------
 
     def start(self, first_observation: int | str | None) -> None:
-        """f_1 and h_1 from o_1, or from nothing."""
+        """Condition on the first observation, or on nothing if it is None."""
         if self.time:
-            raise OutOfOrderError("start: this posterior has started already")
+            raise OutOfOrderError("start: this posterior has already been started")
         reading = first_number(self.setting, first_observation)
         likelihood = filtering.first_likelihood(self.setting, reading)
         initial = np.concatenate([group.initial for group in self._groups], axis=1)
@@ -155,15 +158,15 @@ class EnsemblePosterior:
         self.time = 1
 
     def update(self, action: int | str, observation: int | str | None) -> None:
-        """f_{t+1}, h_{t+1} and ñ_{t+1} from a_t and o_{t+1}; None is a lost reading."""
+        """Condition on action a_t and observation o_{t+1}; None is a missing observation."""
         a, o = action_number(self.setting, action), reading_number(self.setting, observation)
-        self._take(np.array([a]), np.array([o]))
+        self._update_steps(np.array([a]), np.array([o]))
 
     def update_many(self, actions: npt.ArrayLike, observations: npt.ArrayLike) -> None:
-        """`update` for each pair in turn, in compiled loops; −1 stands for a lost reading."""
-        self._take(*step_numbers(self.setting, actions, observations))
+        """Condition on many steps in compiled loops; −1 is a missing observation."""
+        self._update_steps(*step_numbers(self.setting, actions, observations))
 
-    def _take(self, actions: Index, readings: Index) -> None:
+    def _update_steps(self, actions: Index, readings: Index) -> None:
         if not self.time:
             raise OutOfOrderError("update before start")
         past = self._past
@@ -177,29 +180,34 @@ class EnsemblePosterior:
             if why == ensemble.REFRESH:
                 self._refresh_due()
             elif why != ensemble.DONE:
-                raise self._refused(why)
+                raise self._impossible_step(why)
 
-    def _refused(self, why: int) -> ImpossibleObservationError:
+    def _impossible_step(self, why: int) -> ImpossibleObservationError:
         a, o = self._past.step(self._past.length)
         reading = None if o == self.setting.n_observations else o
         if why == ensemble.IMPOSSIBLE:
             return impossible(self.setting, reading, a, "every kernel that the prior allows")
         return impossible(
-            self.setting, reading, a, f"all {self.size} kernels of the ensemble, though the prior allows it"
+            self.setting,
+            reading,
+            a,
+            f"all {self.size} kernels of the ensemble, although it is possible under the prior",
         )
 
     def filter_bank(self) -> tuple[filtering.FilterBank, ensemble.PossibleStates, ensemble.RefreshRule]:
-        """For compiled loops: the filters, the possible states, and when to refresh."""
+        """Return the filters, the possible states and the refresh rule, for compiled loops."""
         return self._filters, self._possible, self._rule
 
     def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
-        """Record steps that a compiled loop has taken with the filters; refresh if it stopped for that."""
+        """Record steps that a compiled loop has taken with the filters; refresh if it stopped for a
+        refresh.
+        """
         past = self._past
         past.write(actions.astype(np.int64), observations.astype(np.int64))
         past.length += len(actions)
         self.time = past.length + 1
-        nothing = np.full_like(self._used.transition, np.nan)
-        self._used = self._used._replace(transition=nothing)  # its belief was not kept up
+        unknown = np.full_like(self._used.transition, np.nan)
+        self._used = self._used._replace(transition=unknown)  # its belief was not updated
         if refresh:
             self._refresh_due()
 
@@ -210,7 +218,7 @@ class EnsemblePosterior:
         self._refresh(self._movable.tolist())
 
     def _refresh_due(self) -> None:
-        """Refresh the groups for which the compiled loop has stopped."""
+        """Refresh the groups for which a refresh is due."""
         size = self.effective_size if len(self._movable) > 1 else 0.0
         due = [
             int(g)
@@ -227,14 +235,14 @@ class EnsemblePosterior:
         for g in chosen:
             part = slice(int(self._ends[g]) - groups[g].size, int(self._ends[g]))
             largest = logs[part].max()
-            if largest == -np.inf:  # ruled out for good
+            if largest == -np.inf:  # all kernels of the group have weight 0
                 continue
             linear = np.exp(logs[part] - largest)
             groups[g] = groups[g].refreshed(linear / linear.sum(), self._past, self._rng)
             logs[part] = largest + np.log(linear.sum() / groups[g].size)
             belief[:, part], visits = beliefs_and_visits(groups[g].kernels, self._past, groups[g].space)
             counts[..., part] = visits.transpose(2, 0, 1, 3)
-        # Filters of their own, so that a snapshot taken before needs no copy of the old ones.
+        # New filters: the old ones stay unchanged, so that earlier snapshots need no copy.
         fresh = filtering.make_filter_bank(
             self.setting, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size)
         )
@@ -246,15 +254,15 @@ class EnsemblePosterior:
         fresh.scale[...] = np.exp(fresh.log_weight)
         self._groups, self._filters = tuple(groups), fresh
 
-    # -- what is believed -------------------------------------------------------------------------
+    # -- samples, beliefs and summaries -----------------------------------------------------------
 
     def sample_index(self, rng: np.random.Generator) -> int:
-        """Draw the number of a kernel of the ensemble, by weight."""
+        """Draw the number of a kernel of the ensemble by weight."""
         cumulative = np.cumsum(self.weights)
         return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """θ ~ f_t, a kernel `[A, S, S]`, whose belief is kept up from now on, until the next sample."""
+        """Draw θ ~ f_t, shape [A, S, S′]. The belief of this kernel is updated until the next sample."""
         n = self.sample_index(rng)
         self._used = self._used._replace(
             transition=self._filters.transition[..., n : n + 1].copy(),
@@ -263,12 +271,14 @@ class EnsemblePosterior:
         return self._filters.transition[..., n].copy()
 
     def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t; return it with h_t(·; θ)."""
+        """Draw θ ~ f_t and return it with h_t(·; θ)."""
         n = self.sample_index(rng)
         return ModelSample(self._filters.transition[..., n].copy(), self._filters.belief[:, n].copy())
 
     def belief(self, theta: npt.ArrayLike) -> Array:
-        """h_t(·; θ) for any kernel: at once for the last one sampled, else from the whole history."""
+        """Return h_t(·; θ) for any kernel. Except for the last sampled kernel, this filters the whole
+        history.
+        """
         if not self.time:
             raise OutOfOrderError("belief before start")
         transition = kernel("kernel", theta, self.setting)
@@ -278,12 +288,14 @@ class EnsemblePosterior:
             found = self._belief_by_history(transition)
         if not found.any():
             raise ImpossibleObservationError(
-                "the readings are impossible under this kernel: it has no belief"
+                "the observations have probability 0 under this kernel, so it has no belief"
             )
         return np.asarray(found)
 
     def _belief_by_history(self, transition: Array) -> Array:
-        """The belief of any kernel; those of a finite set may have initial distributions of their own."""
+        """Return the belief of any kernel; kernels of finite sets may have their own initial
+        distributions.
+        """
         for group, end in zip(self._groups, self._ends, strict=True):
             if group.movable:
                 continue
@@ -298,16 +310,18 @@ class EnsemblePosterior:
         return np.asarray(ensemble.filter_one(transition, likelihood, past.start, past.codes, past.length))
 
     def mean(self) -> Array:
-        """E[θ | F_t], a kernel `[A, S, S]`, as the ensemble has it."""
+        """Return the ensemble's estimate of E[θ | F_t], shape [A, S, S′]."""
         return np.asarray(self._filters.transition @ self.weights)
 
     def mean_model(self) -> ModelSample:
-        """Return the posterior mean of θ, with its belief given the whole history."""
+        """Return the posterior mean of θ and its belief given the whole history."""
         mean = self.mean()
         return ModelSample(mean, self.belief(mean))
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
-        """Return a mode of the likeliest group, sought from the kernel `near` where that is of use."""
+        """Return a mode of the most probable group; a search, if there is one, starts from the kernel
+        `near`.
+        """
         g = int(self.group_weights.argmax())
         begin, end = int(self._ends[g]) - self._groups[g].size, int(self._ends[g])
         weights = self.weights[begin:end]
@@ -315,14 +329,14 @@ class EnsemblePosterior:
         return ModelSample(found, self.belief(found))
 
     def distance(self, kernel: Array) -> float:
-        """E‖θ − `kernel`‖₁, the mean of all rows."""
+        """Return E‖θ − `kernel`‖₁, averaged over all rows."""
         distance = np.abs(self.kernels - kernel).sum(axis=3).mean(axis=(1, 2))
         return float(self.weights @ distance)
 
-    # -- going back, and files --------------------------------------------------------------------
+    # -- snapshots and files ----------------------------------------------------------------------
 
     def snapshot(self) -> Any:
-        """What `go_back` needs to take back whatever comes next, but for what is drawn from the generator."""
+        """Return the data that `go_back` needs. The state of the random generator is not included."""
         past, used = self._past, self._used
         return (
             (self.time, self._groups, past.length, past.start),
@@ -332,17 +346,17 @@ class EnsemblePosterior:
         )
 
     def go_back(self, before: Any) -> None:
-        """Be as at the snapshot `before`; it can be repeated."""
+        """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
         plain, filters, (self._used, belief), possible = before
         self.time, self._groups, self._past.length, self._past.start = plain
         self._filters = snapshots.restored(filters)
         self._used.belief[...] = belief
         self._possible.now[...] = possible
         for group in self._groups:
-            group.clear()  # what a pass that was cut short may have left
+            group.clear()  # an interrupted pass may have left its scratch arrays dirty
 
     def state(self) -> State:
-        """All that the prior's `restore` needs, but for the generator's own state."""
+        """Return the data that the prior's `restore` needs, except the state of the random generator."""
         return {
             "prior": self.prior.fingerprint,
             "time": self.time,
@@ -356,7 +370,9 @@ class EnsemblePosterior:
         }
 
     def _groups_state(self) -> State:
-        """The sizes and states of the groups; names begin with the group's number where there are several."""
+        """Return the sizes and states of the groups; with several groups, names start with the group's
+        number.
+        """
         found: State = {}
         for g, group in enumerate(self._groups):
             before = f"group_{g}_" if len(self._groups) > 1 else ""
@@ -365,9 +381,9 @@ class EnsemblePosterior:
         return found
 
     def resume(self, state: Mapping[str, object]) -> None:
-        """Take up a saved state, of groups that are restored already.
+        """Restore a saved state, except for the groups, which are restored already.
 
-        Raises `InvalidModelError` for a state that this prior's posterior cannot be in.
+        Raises `InvalidModelError` if this posterior cannot be in the state.
         """
         self.time = restore_state(
             state,
@@ -385,5 +401,5 @@ class EnsemblePosterior:
 
 
 def _joined(groups: Sequence[KernelGroup]) -> Array:
-    """[A, S, S', N]: the kernels of all groups, one after the other."""
+    """Return the kernels of all groups in one array, shape [A, S, S′, N]."""
     return np.concatenate([group.kernels for group in groups], axis=-1)

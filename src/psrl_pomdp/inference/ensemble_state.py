@@ -1,4 +1,4 @@
-"""States of ensembles from files, checked before compiled code sees them."""
+"""Restore the state of an ensemble from a file, checked before compiled code uses it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ State = Mapping[str, object]
 
 
 def size_in(state: State, name: str = "size") -> int:
-    """Return the number of kernels of a group."""
+    """Return the number of kernels of a group in a saved state."""
     return whole_in(state, name, 1, MOST_KERNELS)
 
 
 def check_sizes(state: State, setting: Setting, size: int) -> None:
-    """Refuse arrays of other sizes before anything of their size is made."""
+    """Raise an error if arrays have other sizes, before arrays of their size are allocated."""
     n_states = setting.n_states
     has_shape(state, "counts", (n_states, setting.n_actions, n_states, size))
 
@@ -48,7 +48,7 @@ def restore_state(
     used: SampledFilter,
     groups: Sequence[KernelGroup],
 ) -> int:
-    """Take up a state into an ensemble that is fresh but for its groups, and return t."""
+    """Restore a saved state in an ensemble whose groups are restored already, and return the time t."""
     same_prior(state, fingerprint)
     time = time_in(state)
     filtering.load_filter_state(filters, filters_in(state, filtering.filter_state(filters), time))
@@ -66,28 +66,28 @@ def _restore_history(
     groups: Sequence[KernelGroup],
     time: int,
 ) -> None:
-    """What happened, and the states that it leaves possible."""
+    """Restore the history, and the states that are possible after it."""
     n_actions, n_readings, n_states = filters.likelihood.shape
     codes = codes_in(state, "history", max(time - 1, 0), n_actions * n_readings)
     start = array_in(state, "history_start", (n_states if time else 0,), 0.0, 1.0)
     if time and not any(np.allclose(start, known, 0.0, 1e-9) for known in _starts(setting, groups)):
-        raise InvalidModelError("history_start is the belief after no first reading")
+        raise InvalidModelError("history_start is not the belief after any possible first observation")
     past.resume(start, codes)
     now = array_in(state, "possible", (n_states,), 0.0, 1.0) > 0
     if (filters.belief.any(axis=1) & ~now).any():
-        raise InvalidModelError("possible leaves out a state that a kernel believes in")
+        raise InvalidModelError("possible excludes a state that has positive belief under a kernel")
     possible.now[:] = now
 
 
 def _restore_used(state: State, used: SampledFilter, possible: PossibleStates) -> None:
-    """The kernel that was sampled last and its belief; not numbers where the belief was not kept up."""
+    """Restore the sampled kernel and its belief; they are NaN if the belief is not up to date."""
     kernel = array_in(state, "used_kernel", used.transition.shape, finite=False)
     if not np.isnan(kernel).all():
         kernel = array_in(state, "used_kernel", used.transition.shape, 0.0, 1.0 + 1e-6)
         sums = kernel.sum(axis=2)
         impossible = kernel[~possible.support[..., None]]
         if kernel.any() and ((np.abs(sums - 1.0) > 1e-6).any() or (impossible > 0.0).any()):
-            raise InvalidModelError("used_kernel is no kernel that the prior allows")
+            raise InvalidModelError("used_kernel is not a kernel in the support of the prior")
         distributions_or_nothing(
             "used_belief", array_in(state, "used_belief", used.belief.shape, 0.0, 1.0 + 1e-6)
         )
@@ -96,11 +96,11 @@ def _restore_used(state: State, used: SampledFilter, possible: PossibleStates) -
 
 
 def _starts(setting: Setting, groups: Sequence[KernelGroup]) -> Iterator[Array]:
-    """h_1 after every first reading that there can be."""
+    """Yield the belief h_1 after every possible first observation."""
     first = setting.first_observation
     for reading in [None, *([] if first is None else range(setting.n_observations))]:
         begin = setting.initial * filtering.first_likelihood(setting, reading)
         if begin.any():
             yield begin / begin.sum()
-        elif not all(group.movable for group in groups):  # possible from the start of another kernel alone
+        elif not all(group.movable for group in groups):  # possible only under a kernel's own initial
             yield begin

@@ -1,15 +1,15 @@
-"""Expected visits with the present state, φ(a, s; x) = E[n(s, a) 1{present state = x} | readings], afresh.
+"""Recompute φ(a, s; x) = E[n(s, a) 1{present state = x} | observations] of new kernels from the history.
 
-The forward recursion of `filter_bank` needs φ to start from. For kernels that are new, it is found by
-one pass back over the history. With B_i(s, x) = P(what follows step i, present state x | s_i = s),
+The forward recursion of `filter_bank` needs an initial φ. For new kernels it is computed by one backward pass
+over the history. With B_i(s, x) = P(observations after step i, present state x | s_i = s),
 
     B at the end = identity,   B_i = K_i B_{i+1},   φ(a, s; x) = Σ_{i: a_i = a} α_i(s) B_i(s, x) / Z.
 
-What happened long ago says nothing of the present state: the columns of B become proportional, B_i(s, x) ≈
-b_i(s) h(x) with h the present belief. From there back one vector b does for all of them. The switch is made
-where the joint law of (s_i, present state) is within 1e-12 of a product, and since all earlier states
-depend on the present one only through s_i, no earlier step is further off than that. Chains that forget
-slowly are followed for as long as it takes.
+The distant past is almost independent of the present state: the columns of B become proportional,
+B_i(s, x) ≈ b_i(s) h(x) with h the present belief. From there on back, one vector b replaces all columns. The
+pass switches to b when the joint distribution of (s_i, present state) is within 1e-12 of a product. Since
+earlier states depend on the present state only through s_i, the error of earlier steps is no larger. For
+chains that mix slowly the switch happens late or never.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def backward_pass(
     column: Array,
     counts: Array,
 ) -> None:
-    """Visits from `end` down to `begin`, added to `counts[A, S·X·N]`; `onward[S·X·N]`, B, moves along."""
+    """Add the visits from `end` down to `begin` to `counts[A, S·X·N]`; `onward[S·X·N]`, B, is updated."""
     n_states = len(states)
     n_kernels = len(column) // n_states
     for i in range(end - begin - 1, -1, -1):
@@ -45,11 +45,11 @@ def backward_pass(
         for x in range(n_states):
             for s in range(n_states):
                 for n in range(n_kernels):
-                    chance = 0.0
+                    total = 0.0
                     for t in range(n_states):
                         entry = onward[(t * n_states + x) * n_kernels + n]
-                        chance += joint[code, (s * n_states + t) * n_kernels + n] * entry
-                    column[s * n_kernels + n] = chance
+                        total += joint[code, (s * n_states + t) * n_kernels + n] * entry
+                    column[s * n_kernels + n] = total
             for s in range(n_states):
                 for n in range(n_kernels):
                     onward[(s * n_states + x) * n_kernels + n] = column[s * n_kernels + n]
@@ -58,7 +58,9 @@ def backward_pass(
 
 @jit_noalloc(error_model="numpy", inner=True, linked=True)
 def visit(states: States, alpha: Array, onward: Array, n_kernels: int, counted: Array) -> None:
-    """P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z added to `counted[S·X·N]`; B rescaled when small."""
+    """Add P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z to `counted[S·X·N]`; rescale B if it is
+    small.
+    """
     n_states = len(states)
     for n in range(n_kernels):
         evidence, total = 0.0, 0.0
@@ -78,7 +80,7 @@ def visit(states: States, alpha: Array, onward: Array, n_kernels: int, counted: 
 
 @jit(inner=True)
 def identity(n_states: int, n_kernels: int) -> Array:
-    """B at the end: [S·X·N]."""
+    """Return B at the end, shape [S·X·N]."""
     onward = np.zeros(n_states * n_states * n_kernels)
     for s in range(n_states):
         for n in range(n_kernels):
@@ -88,7 +90,7 @@ def identity(n_states: int, n_kernels: int) -> Array:
 
 @jit_noalloc(inner=True)
 def merge(onward: Array, n_states: int, beta: Array) -> None:
-    """b(s) = Σ_x B(s, x), the chance of all that follows, `beta[S·N]`."""
+    """Compute b(s) = Σ_x B(s, x), the probability of all later observations, in `beta[S·N]`."""
     n_kernels = len(beta) // n_states
     for s in range(n_states):
         for n in range(n_kernels):
@@ -99,7 +101,10 @@ def merge(onward: Array, n_states: int, beta: Array) -> None:
 
 @jit_noalloc(error_model="numpy", inner=True)
 def has_merged(alpha: Array, onward: Array, belief: Array, beta: Array, n_states: int) -> bool:
-    """Whether (s_i, present state) is as good as independent for every kernel; `beta` is `merge`'s."""
+    """Return whether s_i and the present state are independent up to 1e-12 for every kernel.
+
+    `beta` is the result of `merge`.
+    """
     n_kernels = len(beta) // n_states
     worst = 0.0
     for n in range(n_kernels):
@@ -130,7 +135,9 @@ def visits(
     belief: Array,
     counts: Array,
 ) -> None:
-    """The present `belief[S·N]` and φ, added to `counts[A, S·X·N]`, of kernels `transition[A, S·S·N]`."""
+    """Compute the present `belief[S·N]` and add φ to `counts[A, S·X·N]`, for kernels `transition[A,
+    S·S·N]`.
+    """
     n_states, size = len(states), len(belief)
     beta, column = np.zeros(size), np.zeros(size)
     scratch, share = np.zeros(size // n_states), np.zeros(size // n_states)
@@ -139,17 +146,17 @@ def visits(
     copy(alpha[n - last * SEGMENT], belief)
     rescale(belief, scratch)
     onward = identity(n_states, size // n_states)
-    forgotten = False
+    has_mixed = False
     for k in range(last, -1, -1):
         if k < last:
             segment_again(states, joint, codes, k, alpha, checkpoints, scratch)
         begin, end = k * SEGMENT, min(n, (k + 1) * SEGMENT)
-        if forgotten:
+        if has_mixed:
             smooth_back(states, joint, codes, begin, end, alpha, beta, shares, column, scratch, share)
             continue
         backward_pass(states, joint, codes, action_of, begin, end, alpha, onward, column, counts)
         merge(onward, n_states, beta)
-        forgotten = has_merged(alpha[0], onward, belief, beta, n_states)
+        has_mixed = has_merged(alpha[0], onward, belief, beta, n_states)
     older = np.zeros(transition.shape)
     add_up(joint, action_of, shares, older)
     spread(older, belief, n_states, counts)
@@ -157,7 +164,9 @@ def visits(
 
 @jit_noalloc(inner=True)
 def spread(older: Array, belief: Array, n_states: int, counts: Array) -> None:
-    """Add the visits of forgotten steps, Σ_s′ ξ(a, s, s′), independently of the present state."""
+    """Add the visits Σ_s′ ξ(a, s, s′) of steps before the switch, which are independent of the present
+    state.
+    """
     n_kernels = len(belief) // n_states
     for a in range(len(counts)):
         for s in range(n_states):

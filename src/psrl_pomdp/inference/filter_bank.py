@@ -1,27 +1,28 @@
-"""The filter: what is known of the state given a kernel, for many kernels at once.
+"""Filter bank: the beliefs under many kernels, their weights and the expected counts.
 
-For one kernel θ, the belief h_t(s; θ) = P(s_t = s | o_1..o_t, a_1..a_{t−1}, θ) moves by prediction and Bayes'
-rule (the paper's update h_{t+1} = τ(h_t, a_t, o_{t+1}; θ); `unnormalized_beliefs`, then `normalize_beliefs`):
+For one kernel θ, the belief h_t(s; θ) = P(s_t = s | o_1..o_t, a_1..a_{t−1}, θ) is updated by prediction and
+Bayes' rule (the paper's update h_{t+1} = τ(h_t, a_t, o_{t+1}; θ); `unnormalized_beliefs`, then
+`normalize_beliefs`):
 
     p(s′)        = Σ_s θ(s′ | s, a_t) h_t(s)
     h_{t+1}(s′)  = η(o_{t+1} | s′) p(s′) / P,      P = Σ_s′ η(o_{t+1} | s′) p(s′),
 
-and P is by how much the reading changes the weight of θ: f_{t+1}(θ) ∝ P f_t(θ).
+and the likelihood P of the observation updates the weight of θ: f_{t+1}(θ) ∝ P f_t(θ).
 
-How often was action a taken in state s? The expected number, re-estimated as readings arrive, needs no
-history: with φ_t(a, s; x) = E[n_t(s, a) 1{s_t = x} | o_1..o_t, a_1..a_{t−1}, θ],
+The expected number of times that action a was taken in state s is updated without the history. With
+φ_t(a, s; x) = E[n_t(s, a) 1{s_t = x} | o_1..o_t, a_1..a_{t−1}, θ],
 
     φ_{t+1}(a, s; x′) = Σ_x (φ_t(a, s; x) + 1{a = a_t, x = s} h_t(s)) θ(x′ | x, a_t) η(o_{t+1} | x′) / P,
     ñ_{t+1}(s, a)     = Σ_θ f_t(θ) (Σ_x φ_t(a, s; x) + 1{a = a_t} h_t(s; θ)):
 
-ñ_{t+1} counts steps 1..t and knows the readings up to o_t, not o_{t+1} (the paper's F_{t+}).
+ñ_{t+1} counts steps 1..t and depends on the observations up to o_t, not on o_{t+1} (the paper's F_{t+}).
 
-Everything here is compiled and works in place on plain arrays with the kernels as their last axis, so that
-one instruction serves several kernels. What takes the time, φ, is kept in blocks of sixteen kernels, so that
-all the rows that go into a sum lie at distances that the compiler knows. A lost reading is number O, one past
-the last: it is equally likely in every state, and nothing is learned from it. Log weights are kept with a
-running product beside them: a logarithm is taken only when the product has become small, and weights neither
-underflow nor lose digits in 10^7 steps.
+All functions are compiled and update plain arrays in place. The kernels are the last axis, so that one
+instruction processes several kernels. φ, which takes most of the time, is stored in blocks of sixteen
+kernels, so that the terms of a sum lie at distances that the compiler knows. A missing observation has number
+O, one past the last; its likelihood is 1 in every state, so nothing is learned from it. Log weights are
+stored with a running product: a logarithm is taken only when the product has become small, and weights
+neither underflow nor lose digits in 10^7 steps.
 """
 
 from __future__ import annotations
@@ -35,39 +36,41 @@ from .._numba.jit import jit_inline, jit_noalloc
 from .._utils.arrays import Array, Index, States
 from ..models.model import Setting
 
-LANES = 16  # L: how many kernels are side by side in a block; a power of two, for `update_expected_counts`
-_FEW = 8  # states: sums over states and next states are all written out
-_SMALL = 1e-200  # products below this are folded into the logarithms
+LANES = 16  # L: the number of kernels in a block; a power of two, for `update_expected_counts`
+_FEW = 8  # up to this number of states, loops over states and next states are unrolled
+_SMALL = 1e-200  # smaller products are moved into the log weights
 
 
 class FilterBank(NamedTuple):
-    """N kernels, what each believes of the state, and how much each is believed; updated in place.
+    """N kernels with their beliefs, weights and expected counts, updated in place.
 
-    In a block `[.., S·L]` state s of the block's kernel l is number s L + l. The last of the B blocks is
-    filled up with zeros.
+    In a block `[.., S·L]`, state s of the block's kernel l has index s L + l. The last of the B blocks is
+    padded with zeros.
     """
 
-    states: tuple[int, ...]  # as many numbers as states: a length that the compiler knows
+    states: tuple[int, ...]  # one entry per state, so that the compiler knows the number of states
     transition: Array  # [A, S, S', N]
-    likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a lost reading
-    belief: Array  # [S, N]: h_t(s; θ_n); zero everywhere once a reading was impossible under θ_n
+    likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a missing observation
+    belief: Array  # [S, N]: h_t(s; θ_n); zeros after an observation of probability 0 under θ_n
     log_weight: Array  # [N]: log f_t up to a constant and up to `product`
-    product: Array  # [N]: of the chances of the readings since the last logarithm
+    product: Array  # [N]: product of the likelihoods P since the last logarithm
     scale: Array  # [N]: exp(log_weight)
     expected: Array  # [A, S]: ñ_t
     transition_blocks: Array  # [A, B, S·S'·L]: `transition` in blocks
     belief_blocks: Array  # [B, S·L]: `belief` in blocks
-    counts: Array  # [2, B, A·S, X·L]: φ_t(a, s; x) by the present state x, and room for φ_{t+1}
-    buffer_index: Index  # [1]: which of the two is φ_t
-    predicted: Array  # [B, S·L]: scratch, as are all below
+    counts: Array  # [2, B, A·S, X·L]: φ_t(a, s; x) by the present state x, and a buffer for φ_{t+1}
+    buffer_index: Index  # [1]: which of the two buffers contains φ_t
+    predicted: Array  # [B, S·L]: scratch, like all arrays below
     steps: Array  # [B, S·S'·L]: θ(s′ | s, a) η(o | s′) / P
     lane_sums: Array  # [A·S, L]: zeros
-    chance: Array  # [B·L]: P of the newest reading, then 1 / P
+    chance: Array  # [B·L]: likelihood P of the newest observation, then 1 / P
     weight: Array  # [B·L]: f_t
 
 
 def likelihoods(setting: Setting) -> Array:
-    """[A, O + 1, S′]: the sensor by reading, with the lost reading last."""
+    """Return the observation model by observation, shape [A, O + 1, S′]; the missing observation is the
+    last.
+    """
     n_actions, n_states, n_observations = setting.observation.shape
     table = np.ones((n_actions, n_observations + 1, n_states))
     table[:, :-1] = setting.observation.transpose(0, 2, 1)
@@ -75,12 +78,12 @@ def likelihoods(setting: Setting) -> Array:
 
 
 def make_filter_bank(setting: Setting, kernels: Array, weights: Array) -> FilterBank:
-    """Filters for `kernels[N, A, S, S]`, before the start."""
+    """Return a filter bank for `kernels[N, A, S, S′]` before the first observation."""
     n_kernels, n_actions, n_states = kernels.shape[:3]
     n_blocks, length = -(-n_kernels // LANES), n_states * LANES
     with np.errstate(divide="ignore"):
         log_weight = np.log(weights)
-    own = FilterBank(
+    filters = FilterBank(
         states=(0,) * n_states,
         transition=np.zeros((n_actions, n_states, n_states, n_kernels)),
         likelihood=likelihoods(setting),
@@ -99,20 +102,20 @@ def make_filter_bank(setting: Setting, kernels: Array, weights: Array) -> Filter
         chance=aligned_zeros(n_blocks * LANES),
         weight=aligned_zeros(n_blocks * LANES),
     )
-    set_kernels(own, kernels.transpose(1, 2, 3, 0))
-    return own
+    set_kernels(filters, kernels.transpose(1, 2, 3, 0))
+    return filters
 
 
 def aligned_zeros(*shape: int) -> Array:
-    """Zeros that begin with a cache line: a load that straddles two of them takes twice as long."""
+    """Return zeros aligned to a cache line; a load that crosses two lines takes twice as long."""
     size = int(np.prod(shape))
-    room = np.zeros(size + 8)
-    begin = -room.ctypes.data // 8 % 8
-    return room[begin : begin + size].reshape(shape)
+    buffer = np.zeros(size + 8)
+    begin = -buffer.ctypes.data // 8 % 8
+    return buffer[begin : begin + size].reshape(shape)
 
 
 def _in_blocks(values: Array) -> Array:
-    """`[.., N]` as `[B, .., L]`."""
+    """Return an array [.., N] in blocks [B, .., L]."""
     *outer, n_kernels = values.shape
     n_blocks = -(-n_kernels // LANES)
     wide = np.zeros((*outer, n_blocks * LANES))
@@ -121,7 +124,7 @@ def _in_blocks(values: Array) -> Array:
 
 
 def set_kernels(filters: FilterBank, transition: Array) -> None:
-    """Other kernels `[A, S, S′, N]` in the places of these."""
+    """Replace the kernels by `transition[A, S, S′, N]`."""
     filters.transition[...] = transition
     filters.transition_blocks[...] = (
         _in_blocks(transition).swapaxes(0, 1).reshape(filters.transition_blocks.shape)
@@ -129,19 +132,19 @@ def set_kernels(filters: FilterBank, transition: Array) -> None:
 
 
 def set_beliefs(filters: FilterBank, belief: Array) -> None:
-    """h_t `[S, N]`."""
+    """Set the beliefs h_t, shape [S, N]."""
     filters.belief[...] = belief
     filters.belief_blocks[...] = _in_blocks(belief).reshape(filters.belief_blocks.shape)
 
 
 def set_counts(filters: FilterBank, counts: Array) -> None:
-    """φ_t `[X, A, S, N]`, by the present state first."""
+    """Set φ_t, shape [X, A, S, N] with the present state first."""
     present = filters.counts[filters.buffer_index[0]]
     present[...] = _in_blocks(counts.transpose(1, 2, 0, 3)).reshape(present.shape)
 
 
 def counts(filters: FilterBank) -> Array:
-    """φ_t(a, s; x), `[X, A, S, N]`."""
+    """Return φ_t(a, s; x), shape [X, A, S, N]."""
     n_actions, n_states, _, n_kernels = filters.transition.shape
     blocks = filters.counts[filters.buffer_index[0]].reshape(-1, n_actions, n_states, n_states, LANES)
     wide = blocks.transpose(3, 1, 2, 0, 4).reshape(n_states, n_actions, n_states, -1)
@@ -149,13 +152,13 @@ def counts(filters: FilterBank) -> Array:
 
 
 def filter_state(filters: FilterBank) -> dict[str, Array]:
-    """What changes with time."""
+    """Return copies of the arrays that change with time."""
     names = ("belief", "log_weight", "product", "scale", "expected")
     return {"counts": counts(filters), **{name: getattr(filters, name).copy() for name in names}}
 
 
 def load_filter_state(filters: FilterBank, given: dict[str, Array]) -> None:
-    """Go on from what was `filter_state`."""
+    """Restore arrays that `filter_state` returned."""
     set_counts(filters, given["counts"])
     set_beliefs(filters, given["belief"])
     for name in ("log_weight", "product", "scale", "expected"):
@@ -163,7 +166,7 @@ def load_filter_state(filters: FilterBank, given: dict[str, Array]) -> None:
 
 
 def first_likelihood(setting: Setting, reading: int | None) -> Array:
-    """[S]: η(o_1 | s), or ones where nothing is read before the first action."""
+    """Return η(o_1 | s), shape [S], or ones if there is no observation before the first action."""
     if reading is None or setting.first_observation is None:
         return np.ones(setting.n_states)
     return np.ascontiguousarray(setting.first_observation[:, reading])
@@ -171,7 +174,7 @@ def first_likelihood(setting: Setting, reading: int | None) -> Array:
 
 @jit_inline
 def propagate_lane(states: States, step: Array, before: Array, t: int, n: int) -> float:
-    """Σ_s before(s) step(s, t) in lane n of a block."""
+    """Return Σ_s before(s) step(s, t) in lane n of a block."""
     mass: float = before[n] * step[t * LANES + n]
     for s in range(1, len(states)):
         mass += before[s * LANES + n] * step[(s * len(states) + t) * LANES + n]
@@ -187,7 +190,9 @@ def unnormalized_beliefs(
     predicted: Array,
     chance: Array,
 ) -> None:
-    """η(o | s′) p(s′) in `predicted`, with p(s′) = Σ_s θ(s′ | s, a) h_t(s); `chance[B·L]` is their sum P."""
+    """Write η(o | s′) p(s′) to `predicted` and its sum P to `chance[B·L]`, with p(s′) = Σ_s θ(s′ | s, a)
+    h_t(s).
+    """
     for b in range(len(belief_blocks)):
         move, now, then = transition_blocks[b], belief_blocks[b], predicted[b]
         for n in range(LANES):
@@ -203,7 +208,7 @@ def unnormalized_beliefs(
 def conditional_steps(
     states: States, transition_blocks: Array, likelihood: Array, inverse: Array, steps: Array
 ) -> None:
-    """`steps` = θ(s′ | s, a) η(o | s′) / P, from `inverse`, 1 / P."""
+    """Write θ(s′ | s, a) η(o | s′) / P to `steps`, given 1 / P in `inverse`."""
     n_states = len(states)
     for b in range(len(steps)):
         move, step = transition_blocks[b], steps[b]
@@ -219,10 +224,11 @@ def conditional_steps(
 def propagate_visits(
     states: States, steps: Array, old: Array, new: Array, weight: Array, lane_sums: Array
 ) -> None:
-    """φ_{t+1} from φ_t with the present step, `old`; and f_t(θ) Σ_x φ_t(a, s; x) added to `shares[A·S, L]`.
+    """Compute φ_{t+1} in `new` from φ_t with the present step in `old`; add f_t(θ) Σ_x φ_t(a, s; x) to
+    `lane_sums`.
 
-    Which sums are written out in one loop over lanes decides the speed. With many states they are too long
-    for the compiler, and next states take turns.
+    The speed depends on which sums are unrolled in one loop over lanes. With many states the unrolled loop
+    would be too long for the compiler, so there is one loop for each next state.
     """
     n_states, lanes = len(states), lane_sums.shape[1]
     for b in range(len(old)):
@@ -245,14 +251,16 @@ def propagate_visits(
 
 @jit_noalloc(error_model="numpy", inner=True, linked=True)
 def reciprocal(chance: Array) -> None:
-    """P becomes 1 / P, and 0 where the reading is impossible under the kernel."""
+    """Replace P by 1 / P, or by 0 if the observation has probability 0 under the kernel."""
     for n in range(len(chance)):
         chance[n] = 1.0 / chance[n] if chance[n] > 0.0 else 0.0
 
 
 @jit_noalloc(inner=True, linked=True)
 def normalize_beliefs(predicted: Array, inverse: Array, belief_blocks: Array, belief: Array) -> None:
-    """h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the reading is impossible."""
+    """Compute h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the observation is
+    impossible.
+    """
     n_states, n_kernels = belief.shape
     for b in range(len(belief_blocks)):
         lanes = min(LANES, n_kernels - b * LANES)
@@ -265,7 +273,7 @@ def normalize_beliefs(predicted: Array, inverse: Array, belief_blocks: Array, be
 
 @jit_noalloc(inner=True, linked=True)
 def add_visit(counts: Array, belief_blocks: Array, first: int) -> None:
-    """The present step in φ: φ_t(a_t, s; s) + h_t(s), where the pair (a_t, 0) has number `first`."""
+    """Add the present step to φ: φ_t(a_t, s; s) + h_t(s). The pair (a_t, 0) has number `first`."""
     for b in range(len(belief_blocks)):
         for s in range(belief_blocks.shape[1] // LANES):
             for n in range(s * LANES, (s + 1) * LANES):
@@ -274,10 +282,10 @@ def add_visit(counts: Array, belief_blocks: Array, first: int) -> None:
 
 @jit_noalloc(inner=True, linked=True)
 def update_expected_counts(lane_sums: Array, expected: Array) -> None:
-    """ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x), from sums by lane, which become zero again.
+    """Compute ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x) from sums by lane, and reset these to zero.
 
-    Halves are added to halves: an order that is quick, and the same wherever the arrays lie in memory, which
-    the compiler's own choice of one is not.
+    The sum adds the second half of the lanes to the first, repeatedly. This order is fast and does not depend
+    on the alignment of the arrays, unlike an order that the compiler chooses.
     """
     n_actions, n_states = expected.shape
     for a in range(n_actions):
@@ -294,13 +302,13 @@ def update_expected_counts(lane_sums: Array, expected: Array) -> None:
 
 @jit_noalloc(linked=True, inner=True)
 def logarithm(number: float) -> float:
-    """Of a number that is not negative: minus infinity for 0."""
+    """Return the logarithm of a nonnegative number, −inf for 0."""
     return math.log(number) if number > 0.0 else -np.inf
 
 
 @jit_noalloc(inner=True)
 def renormalize_log_weights(log_weight: Array, product: Array, scale: Array) -> None:
-    """Move the running products into the log weights, of which the largest becomes 0."""
+    """Move the running products into the log weights, and shift these so that the largest is 0."""
     largest = -np.inf
     for n in range(len(product)):
         if product[n] > 0.0:
@@ -316,7 +324,7 @@ def renormalize_log_weights(log_weight: Array, product: Array, scale: Array) -> 
 
 @jit_noalloc(inner=True, linked=True)
 def any_possible(product: Array, chance: Array) -> bool:
-    """Whether some kernel that still has weight gives the reading a chance."""
+    """Return whether the observation has positive probability under a kernel of positive weight."""
     found = False
     for n in range(len(product)):
         found |= product[n] > 0.0 and chance[n] > 0.0
@@ -325,7 +333,7 @@ def any_possible(product: Array, chance: Array) -> bool:
 
 @jit_noalloc(inner=True, linked=True)
 def update_weights(log_weight: Array, product: Array, scale: Array, chance: Array) -> None:
-    """f_{t+1}(θ) ∝ P f_t(θ); a kernel that gave the reading no chance never comes back."""
+    """Update f_{t+1}(θ) ∝ P f_t(θ). The weight of a kernel with P = 0 stays 0 for ever."""
     small, ruled_out = False, False
     for n in range(len(product)):
         small |= product[n] * chance[n] < _SMALL and product[n] > 0.0 and chance[n] > 0.0
@@ -334,15 +342,15 @@ def update_weights(log_weight: Array, product: Array, scale: Array, chance: Arra
         renormalize_log_weights(log_weight, product, scale)
     for n in range(len(product)):
         product[n] *= chance[n]
-    if ruled_out:  # what is left may be next to nothing beside it
+    if ruled_out:  # the remaining weights may be tiny compared with the weight that is lost
         renormalize_log_weights(log_weight, product, scale)
 
 
 @jit_noalloc(error_model="numpy", inner=True, linked=True)
 def linear_weights(product: Array, scale: Array, weight: Array) -> float:
-    """`weight[N]` = f_t(θ_n), normalised, without a logarithm; its effective number of kernels 1 / Σ f².
+    """Write the normalized weights f_t(θ_n) to `weight[N]`, without logarithms, and return 1 / Σ f².
 
-    Four sums side by side, for the reason that `update_expected_counts` has.
+    There are four partial sums, so that the order of summation does not depend on the compiler.
     """
     n_kernels = len(product)
     a = b = c = d = 0.0
@@ -366,9 +374,10 @@ def linear_weights(product: Array, scale: Array, weight: Array) -> float:
 
 @jit_noalloc()
 def start_filters(filters: FilterBank, initial: Array, likelihood: Array) -> bool:
-    """h_1 and f_1 from h and the first reading; False, and nothing changed, where it is impossible.
+    """Compute h_1 and f_1 from h and the first observation.
 
-    `initial[S, N]` is h(s; θ_n), `likelihood[S]` is η(o_1 | s).
+    `initial[S, N]` is h(s; θ_n), `likelihood[S]` is η(o_1 | s). Returns False, and changes nothing, if the
+    observation has probability 0.
     """
     predicted, chance = filters.predicted, filters.chance
     for n in range(initial.shape[1]):
@@ -387,7 +396,10 @@ def start_filters(filters: FilterBank, initial: Array, likelihood: Array) -> boo
 
 @jit_noalloc()
 def update(filters: FilterBank, action: int, reading: int) -> bool:
-    """f, h, φ and ñ at t + 1 from a_t and o_{t+1}; False, and nothing changed, where it is impossible."""
+    """Update f, h, φ and ñ to t + 1 with action a_t and observation o_{t+1}.
+
+    Returns False, and changes nothing, if the observation has probability 0.
+    """
     states = filters.states
     transition_blocks, likelihood = filters.transition_blocks[action], filters.likelihood[action, reading]
     chance, buffer_index = filters.chance, filters.buffer_index[0]
@@ -411,7 +423,9 @@ def update(filters: FilterBank, action: int, reading: int) -> bool:
 
 @jit_noalloc()
 def update_many(filters: FilterBank, actions: Index, readings: Index) -> int:
-    """`update` for each step in turn; how many were taken, fewer than all before an impossible reading."""
+    """Update by each step in turn and return the number of steps taken, which is smaller if one is
+    impossible.
+    """
     for i in range(len(actions)):
         if not update(filters, actions[i], readings[i]):
             return i
@@ -419,7 +433,7 @@ def update_many(filters: FilterBank, actions: Index, readings: Index) -> int:
 
 
 def weights(filters: FilterBank) -> Array:
-    """[N]: f_t(θ_n), normalised."""
+    """Return the normalized weights f_t(θ_n), shape [N]."""
     with np.errstate(divide="ignore"):
         logs = filters.log_weight + np.log(filters.product)
     linear = np.exp(logs - logs.max())
@@ -428,7 +442,7 @@ def weights(filters: FilterBank) -> Array:
 
 @jit_noalloc(linked=True)
 def sample_categorical(probabilities: Array, uniform: float) -> int:
-    """The outcome that a number between 0 and 1 picks."""
+    """Return the outcome that a uniform number in [0, 1) selects by inversion."""
     passed = 0.0
     last = 0
     for k in range(len(probabilities)):

@@ -1,12 +1,12 @@
-"""The posterior over a finite set of kernels, exactly.
+"""The exact posterior on a finite set of kernels.
 
-Each kernel has its filter, and each reading multiplies the kernel's weight by the chance that the filter gave
-to it, as the paper's equations for f_{t+1} and h_{t+1} say:
+Each kernel has a filter, and each observation multiplies the weight of the kernel by the probability of the
+observation under its filter, as in the paper's equations for f_{t+1} and h_{t+1}:
 
     f_{t+1}(θ) ∝ f_t(θ) Σ_{s, s′} η(o_{t+1} | s′) θ(s′ | s, a_t) h_t(s; θ).
 
-The work is done by the compiled steps of `filter_bank`. A kernel that gave a reading no chance has
-weight zero from then on.
+The compiled functions of `filter_bank` do the computations. A kernel under which an observation has
+probability 0 has weight 0 from then on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ from .saved_states import filters_in, time_in
 
 
 class FinitePosterior:
-    """f_t over the kernels of a `FinitePrior`, with h_t for each of them and ñ_t.
+    """The posterior of a `FinitePrior`: weights of the kernels, the belief under each, and expected counts.
+
+    Parameters
+    ----------
+    prior
+        The prior.
 
     >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0], first_observation=None)
     >>> stays, moves = [[[0.9, 0.1], [0.1, 0.9]]], [[[0.1, 0.9], [0.9, 0.1]]]
@@ -54,81 +59,89 @@ class FinitePosterior:
 
     @property
     def weights(self) -> Array:
-        """[M]: f_t(θ)."""
+        """The posterior probabilities f_t(θ), shape [M]."""
         return filtering.weights(self._filters)
 
     @property
     def kernels(self) -> Array:
-        """[M, A, S, S]: the set."""
+        """The kernels of the set, shape [M, A, S, S′]."""
         return self.prior.kernels
 
     @property
     def beliefs(self) -> Array:
-        """[M, S]: h_t(·; θ), zeros for kernels that the readings have ruled out."""
+        """The beliefs h_t(·; θ), shape [M, S]; zeros for kernels that are excluded by the observations."""
         return self._filters.belief.T.copy()
 
     @property
     def expected_counts(self) -> Array:
-        """[A, S]: ñ_t(s, a), over steps 1..t−1, given the readings up to o_{t−1}."""
+        """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
+        S].
+        """
         return self._filters.expected.copy()
 
     def start(self, first_observation: int | str | None) -> None:
-        """f_1 and h_1 from o_1, or from nothing."""
+        """Condition on the first observation, or on nothing if it is None."""
         if self.time:
             raise OutOfOrderError("start: this posterior has started already")
         reading = first_number(self.setting, first_observation)
         likelihood = filtering.first_likelihood(self.setting, reading)
         if not filtering.start_filters(self._filters, np.ascontiguousarray(self.prior.initial.T), likelihood):
-            raise impossible(self.setting, reading, None, "every kernel")
+            raise impossible(self.setting, reading, None, "every kernel of the prior")
         self.time = 1
 
     def update(self, action: int | str, observation: int | str | None) -> None:
-        """f_{t+1}, h_{t+1} and ñ_{t+1} from a_t and o_{t+1}; None is a lost reading."""
+        """Condition on action a_t and observation o_{t+1}; None is a missing observation."""
         self._need_start("update")
         a, o = action_number(self.setting, action), reading_number(self.setting, observation)
         if not filtering.update(self._filters, a, o):
-            raise impossible(self.setting, o, a, "every kernel that has weight")
+            raise impossible(self.setting, o, a, "every kernel of positive weight")
         self.time += 1
 
     def update_many(self, actions: npt.ArrayLike, observations: npt.ArrayLike) -> None:
-        """`update` for each pair in turn, in one compiled loop; −1 stands for a lost reading."""
+        """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
         a, o = step_numbers(self.setting, actions, observations)
         done = filtering.update_many(self._filters, a, o)
         self.time += done
         if done < len(a):
-            raise impossible(self.setting, int(o[done]), int(a[done]), "every kernel that has weight")
+            raise impossible(self.setting, int(o[done]), int(a[done]), "every kernel of positive weight")
 
     def filter_bank(self) -> tuple[filtering.FilterBank, PossibleStates, RefreshRule]:
-        """For compiled loops: the filters; no structural zeros; no refreshes."""
+        """Return the filters, for compiled loops. There are no structural zeros and no refreshes."""
         return self._filters, NO_POSSIBLE_STATES, NO_REFRESH
 
     def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
-        """Record steps that a compiled loop has taken with the `filter_bank`."""
+        """Record steps that a compiled loop has taken with the filters."""
         self.time += len(actions)
 
     def sample_index(self, rng: np.random.Generator) -> int:
-        """The number of a kernel drawn from f_t."""
+        """Draw the number of a kernel from f_t."""
         cumulative = np.cumsum(self.weights)
         return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """θ ~ f_t, a kernel `[A, S, S]`."""
+        """Draw θ ~ f_t, shape [A, S, S′]."""
         return np.asarray(self.prior.kernels[self.sample_index(rng)])
 
     def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t; return it with h_t(·; θ) and its number."""
+        """Draw θ ~ f_t and return it with h_t(·; θ) and its number."""
         return self._member(self.sample_index(rng))
 
     def _member(self, index: int) -> ModelSample:
         return ModelSample(self.prior.kernels[index], self._filters.belief[:, index].copy(), index)
 
     def belief(self, theta: npt.ArrayLike) -> Array:
-        """h_t(·; θ) for a kernel of the set; where it is listed with several starts, over all of them."""
+        """Return h_t(·; θ) for a kernel of the set.
+
+        If the set has the kernel several times, with different initial distributions, this is the weighted
+        mean.
+        """
         self._need_start("belief")
         same = (self.prior.kernels == kernel("kernel", theta, self.setting)).all(axis=(1, 2, 3))
         if not same.any():
-            raise InvalidModelError(f"the kernel is none of the {len(self.prior)} of this posterior")
+            raise InvalidModelError(
+                f"the kernel is not one of the {len(self.prior)} kernels of this posterior"
+            )
         beliefs, weights = self.beliefs[same], self.weights[same]
         if len(beliefs) == 1 and beliefs.any():
             return np.asarray(beliefs[0])
@@ -141,49 +154,49 @@ class FinitePosterior:
         return np.asarray(weights @ beliefs / weights.sum())
 
     def mean(self) -> Array:
-        """E[θ | F_t], a kernel `[A, S, S]`."""
+        """Return E[θ | F_t], shape [A, S, S′]."""
         return np.asarray(np.tensordot(self.weights, self.prior.kernels, axes=1))
 
     def mean_model(self) -> ModelSample:
-        """Return the posterior mean of θ, which is no kernel of the set, with the mean belief."""
+        """Return the posterior mean of θ, which is usually not in the set, and the mean belief."""
         return ModelSample(self.mean(), self.weights @ self.beliefs)
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
-        """Return the likeliest kernel of the set; `near` is there for the common protocol."""
+        """Return the most probable kernel of the set; `near` is not used."""
         return self._member(int(np.argmax(self.weights)))
 
     def distance(self, kernel: Array) -> float:
-        """E‖θ − `kernel`‖₁, the mean of all rows."""
+        """Return E‖θ − `kernel`‖₁, averaged over all rows."""
         distance = np.abs(self.prior.kernels - kernel).sum(axis=3).mean(axis=(1, 2))
         return float(self.weights @ distance)
 
     def probability(self, kernel: Array) -> float | None:
-        """Return f_t(`kernel`), or None for a kernel that is not in the set."""
+        """Return f_t(`kernel`), or None if the kernel is not in the set."""
         same = (self.prior.kernels == kernel).all(axis=(1, 2, 3))
         return float(self.weights[same].sum()) if same.any() else None
 
     @property
     def effective_size(self) -> float:
-        """1 / Σ f_t²: how many kernels are still in question."""
+        """The effective number of kernels, 1 / Σ f_t²."""
         return float(1.0 / np.square(self.weights).sum())
 
     def snapshot(self) -> Any:
-        """What `go_back` needs to take back whatever comes next."""
+        """Return the data that `go_back` needs."""
         return self.time, snapshots.snapshot(self._filters)
 
     def go_back(self, before: Any) -> None:
-        """Be as at the snapshot `before`; it can be repeated."""
+        """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
         self.time, filters = before
         self._filters = snapshots.restored(filters)
 
     def state(self) -> State:
-        """All that `FinitePrior.restore` needs, as numbers, arrays and a text."""
+        """Return the data that `FinitePrior.restore` needs: numbers, arrays and a string."""
         return {"prior": self.prior.fingerprint, "time": self.time, **filtering.filter_state(self._filters)}
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
-        """Go on from a saved state, to the last bit as the posterior that saved it.
+        """Restore a saved state; later results are equal to the last bit.
 
-        A state that this prior's posterior cannot be in raises `InvalidModelError`.
+        Raises `InvalidModelError` if this posterior cannot be in the state.
         """
         same_prior(state, self.prior.fingerprint)
         time = time_in(state)

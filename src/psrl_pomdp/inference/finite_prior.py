@@ -1,4 +1,4 @@
-"""The finite-parameter case: θ* is one of M known kernels (the paper's Section 4)."""
+"""Priors on finite sets of kernels: θ* is one of M known kernels (Section 4 of the paper)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,29 @@ if TYPE_CHECKING:
 
 
 class FinitePrior(Frozen):
-    """f(θ) over kernels `[M, A, S, S]`; `weights[M]` default to equal ones.
+    """A prior on M kernels with given weights.
 
-    `initial[M, S]` is h(·; θ) where it differs by kernel; by default the setting's start serves all.
+    Parameters
+    ----------
+    setting
+        The POMDP without its transition kernel.
+    kernels
+        The transition kernels, shape [M, A, S, S′].
+    weights
+        The prior probabilities of the kernels, shape [M]; by default they are equal.
+    initial
+        The initial distribution h(·; θ) under each kernel, shape [M, S]; by default that of the setting.
+
+    Raises
+    ------
+    InvalidModelError
+        If an array has the wrong shape or a row that is not a probability distribution.
+
+    >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0])
+    >>> slow, fast = [[[0.9, 0.1], [0.0, 1.0]]], [[[0.5, 0.5], [0.0, 1.0]]]
+    >>> prior = FinitePrior(setting, [slow, fast], weights=[0.8, 0.2])
+    >>> len(prior), prior.model(1).transition[0, 0].tolist()
+    (2, [0.5, 0.5])
     """
 
     setting: Setting
@@ -63,27 +83,29 @@ class FinitePrior(Frozen):
         return len(self.kernels)
 
     def model(self, index: int) -> POMDP:
-        """The world in which kernel `index` is the truth."""
+        """Return the POMDP whose transition kernel is kernel `index`."""
         if not 0 <= index < len(self):
-            raise InvalidModelError(f"kernel {index} of {len(self)} (they count from 0)")
+            raise InvalidModelError(
+                f"kernel {index} is out of range: this prior has {len(self)} kernels (0 to {len(self) - 1})"
+            )
         setting = self.setting.replace(initial=self.initial[index])
         return POMDP(setting, self.kernels[index], name=f"kernel {index}")
 
     @cached_property
     def support(self) -> npt.NDArray[np.bool_]:
-        """[A, S, S']: the transitions that are possible under some kernel."""
+        """The transitions that are possible under at least one kernel, shape [A, S, S′]."""
         return np.asarray((self.kernels > 0.0).any(axis=0))
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """θ ~ f, a kernel `[A, S, S]`."""
+        """Draw a kernel θ ~ f, shape [A, S, S′]."""
         return np.asarray(self.kernels[rng.choice(len(self), p=self.weights)])
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:
-        """Draw θ ~ f, as a POMDP with the initial distribution of that kernel."""
+        """Draw θ ~ f and return it as a POMDP with the initial distribution of this kernel."""
         return self.model(int(rng.choice(len(self), p=self.weights)))
 
     def initial_of(self, kernel: Array) -> Array:
-        """Return h(·; `kernel`): that of the first such kernel, or the setting's where there is none."""
+        """Return h(·; `kernel`) under the first equal kernel of the set; without one, that of the setting."""
         same = np.flatnonzero((self.kernels == kernel).all(axis=(1, 2, 3)))
         return np.asarray(self.initial[same[0]]) if len(same) else self.setting.initial
 
@@ -92,24 +114,30 @@ class FinitePrior(Frozen):
         return FinitePrior(setting, self.kernels, self.weights, self.initial)
 
     def kernel_group(self, rng: np.random.Generator) -> FixedGroup:
-        """Return the kernels as a part of a mixture."""
+        """Return the kernels as a group of a mixture prior."""
         from .filter_bank import likelihoods  # compiled code, as below
         from .kernel_groups import FixedGroup
 
         return FixedGroup(self, likelihoods(self.setting))
 
     def restored_group(self, state: Mapping[str, object], size: int, time: int) -> FixedGroup:
-        """Return the kernels as a part of a mixture that was saved."""
+        """Return the kernels as a saved group of a mixture prior."""
         return self.kernel_group(np.random.default_rng(0))
 
     def posterior(self, rng: np.random.Generator | None = None) -> FinitePosterior:
-        """f_t from here on. It is exact and draws nothing: `rng` is there for the common protocol."""
-        from .finite_posterior import FinitePosterior  # compiled code, which a prior as data does not need
+        """Return the posterior before the first observation. It is exact, so `rng` is not used."""
+        from .finite_posterior import FinitePosterior  # compiled code, which the prior itself does not need
 
         return FinitePosterior(self)
 
     def restore(self, state: Mapping[str, object], rng: np.random.Generator | None = None) -> FinitePosterior:
-        """The posterior whose `state()` this is; it goes on as that one would have, to the last bit."""
+        """Return the posterior whose `state()` was saved; later results are equal to the last bit.
+
+        Raises
+        ------
+        InvalidModelError
+            If the state was saved under another prior, or is not a valid state of this posterior.
+        """
         from .saved_states import has_shape
 
         n_kernels, n_actions, n_states = self.kernels.shape[:3]
@@ -121,7 +149,11 @@ class FinitePrior(Frozen):
 
 
 def _kernels(given: Array, setting: Setting) -> Array:
-    """[M, A, S, S], checked all at once; where one is wrong, one at a time, so that the error names it."""
+    """Return valid kernels [M, A, S, S′].
+
+    All kernels are checked at once. If this fails they are checked one by one, so that the error names the
+    kernel.
+    """
     if given.shape[1:] == (setting.n_actions, setting.n_states, setting.n_states):
         with suppress(InvalidModelError):
             return distributions("kernels", given, "mast", setting.names)

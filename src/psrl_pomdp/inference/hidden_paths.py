@@ -1,23 +1,23 @@
 """Hidden paths: forward filtering, backward sampling and smoothing, for all kernels of an ensemble at once.
 
-
 For a kernel θ and the steps (a_1, o_2), ..., (a_n, o_{n+1}), with K_i(s, s′) = θ(s′ | s, a_i) η(o_{i+1} |
 s′),
 
     α_1 = h(s) η(o_1 | s),   α_{i+1} = α_i K_i      (forward: Σ_s α_{n+1}(s) is the likelihood),
-    β_{n+1} = 1,             β_i = K_i β_{i+1}      (backward: the chance of what follows),
+    β_{n+1} = 1,             β_i = K_i β_{i+1}      (backward: the probability of the later observations),
 
-a path is drawn from its end, P(s_i = s | s_{i+1}, readings) ∝ α_i(s) θ(s_{i+1} | s, a_i), and the expected
-number of transitions is ξ(a, s, s′) = Σ_{i: a_i = a} α_i(s) K_i(s, s′) β_{i+1}(s′) / Σ_x α_i(x) β_i(x).
+a path is drawn from its end, P(s_i = s | s_{i+1}, observations) ∝ α_i(s) θ(s_{i+1} | s, a_i), and the
+expected number of transitions is ξ(a, s, s′) = Σ_{i: a_i = a} α_i(s) K_i(s, s′) β_{i+1}(s′) / Σ_x α_i(x)
+β_i(x).
 
-α and β are rescaled only when they become small. Only every 256th α is kept; a segment is recomputed when the
-way back reaches it, so that memory is 1/256 of the history's and the working set stays in the cache.
+α and β are rescaled only when they become small. Only every 256th α is stored. The backward pass recomputes
+each segment of 256 steps, so that memory is 1/256 of that for all α and the working set fits in the cache.
 
-A step is one code, a (O + 1) + o, with o = O for a lost reading; `action_of[code]` is its action. Arrays
-are flat with the N kernels innermost: a vector `[S·N]` has state s of kernel n at s N + n, a table `[..,
-S·S·N]` has (s, s′) of kernel n at (s S + s′) N + n. The tuple `states` has as many entries as there are
-states: its length is known to the compiler, which then unrolls sums over states inside loops over kernels,
-four of them to an instruction. That is worth a factor of two to four.
+A step is one code, a (O + 1) + o, with o = O for a missing observation; `action_of[code]` is its action.
+Arrays are flat with the N kernels innermost: in a vector `[S·N]`, state s of kernel n is at s N + n; in a
+table `[.., S·S·N]`, (s, s′) of kernel n is at (s S + s′) N + n. The tuple `states` has one entry per state.
+The compiler knows its length, and unrolls sums over states inside loops over kernels, four kernels to an
+instruction. This makes the loops two to four times faster.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .filter_bank import logarithm
 SEGMENT = 256
 _SMALL = 1e-60
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_u32 = np.uint32  # unsigned indices: no test for negative ones
+_u32 = np.uint32  # unsigned indices need no test for negative values
 
 
 @jit_noalloc()
 def tabulate(transition: Array, likelihood: Array, joint: Array) -> None:
-    """`joint[code, S·S·N]` = θ(s′ | s, a) η(o | s′) from `transition[A, S·S·N]`."""
+    """Write θ(s′ | s, a) η(o | s′) to `joint[code, S·S·N]`, from `transition[A, S·S·N]`."""
     n_actions, n_readings, n_states = likelihood.shape
     n_kernels = transition.shape[1] // (n_states * n_states)
     for a in range(n_actions):
@@ -51,7 +51,9 @@ def tabulate(transition: Array, likelihood: Array, joint: Array) -> None:
 def forward(
     states: States, joint: Array, codes: Codes, begin: int, end: int, alpha: Array, log_scale: Array
 ) -> None:
-    """`alpha[i]` at begin + i up to `end`, from `alpha[0]`; `log_scale[N]` takes what was divided."""
+    """Compute α at `begin` + i in `alpha[i]` up to `end`, from `alpha[0]`; add logs of divisors to
+    `log_scale[N]`.
+    """
     n_states, n_kernels = len(states), len(log_scale)
     for i in range(end - begin):
         step, before, after = joint[codes[begin + i]], alpha[i], alpha[i + 1]
@@ -67,7 +69,7 @@ def forward(
 
 @jit_noalloc(inner=True, linked=True)
 def any_small(states: States, vector: Array, n_kernels: int) -> bool:
-    """Whether some kernel's part of `vector[S·N]` sums to so little that it is time to rescale."""
+    """Return whether the part of some kernel in `vector[S·N]` has a sum so small that it must be rescaled."""
     small = 0
     for n in range(n_kernels):
         total = 0.0
@@ -79,7 +81,7 @@ def any_small(states: States, vector: Array, n_kernels: int) -> bool:
 
 @jit_noalloc(error_model="numpy", inner=True)
 def rescale(vector: Array, log_scale: Array) -> None:
-    """`vector[S·N]` divided by its sums, whose logarithms are added to `log_scale[N]`; zeros stay zeros."""
+    """Divide `vector[S·N]` by its sums and add their logarithms to `log_scale[N]`; zeros stay zeros."""
     n_kernels = len(log_scale)
     for n in range(n_kernels):
         total = 0.0
@@ -93,7 +95,7 @@ def rescale(vector: Array, log_scale: Array) -> None:
 
 @jit_noalloc(inner=True)
 def copy(source: Array, target: Array) -> None:
-    """`target` = `source`, in a loop: it compiles in a tenth of the time of an assignment."""
+    """Copy `source` to `target` in a loop, which compiles ten times faster than an assignment."""
     for k in range(len(source)):
         target[k] = source[k]
 
@@ -109,9 +111,10 @@ def filter_all(
     checkpoints: Array,
     log_scale: Array,
 ) -> int:
-    """Forward over the n steps; the last segment stays in `alpha`, the others' first α in `checkpoints`.
+    """Run the forward pass over n steps and return the number of segments before the last.
 
-    `start[S]` is h(s) η(o_1 | s). Returns the number of segments before the last.
+    `start[S]` is h(s) η(o_1 | s). `alpha` contains the last segment afterwards, `checkpoints` the first α of
+    each of the others.
     """
     n_kernels = len(log_scale)
     for k in range(n_kernels):
@@ -132,14 +135,14 @@ def filter_all(
 def segment_again(
     states: States, joint: Array, codes: Codes, k: int, alpha: Array, checkpoints: Array, scratch: Array
 ) -> None:
-    """α over segment k, recomputed from its checkpoint; `scratch[N]`."""
+    """Recompute α over segment k from its checkpoint; `scratch[N]` is scratch."""
     copy(checkpoints[k], alpha[0])
     forward(states, joint, codes, k * SEGMENT, (k + 1) * SEGMENT, alpha, scratch)
 
 
 @jit_noalloc(inner=True)
 def log_likelihood(alpha_end: Array, log_scale: Array) -> None:
-    """log P(o_1..o_{n+1} | a_1..a_n, θ) in `log_scale[N]`, from α at the end and what was divided before."""
+    """Compute log P(o_1..o_{n+1} | a_1..a_n, θ) in `log_scale[N]`, from the last α and the log divisors."""
     for n in range(len(log_scale)):
         total = 0.0
         for k in range(n, len(alpha_end), len(log_scale)):
@@ -160,7 +163,7 @@ def log_likelihoods(
     checkpoints: Array,
     log_scale: Array,
 ) -> None:
-    """log P(o_1..o_{n+1} | a_1..a_n, θ) of kernels `transition[A, S·S·N]` in `log_scale[N]`."""
+    """Compute log P(o_1..o_{n+1} | a_1..a_n, θ) of kernels `transition[A, S·S·N]` in `log_scale[N]`."""
     tabulate(transition, likelihood, joint)
     last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)
     log_likelihood(alpha[n - last * SEGMENT], log_scale)
@@ -168,7 +171,7 @@ def log_likelihoods(
 
 @jit_noalloc(inner=True, linked=True)
 def uniform(counter: np.uint64) -> float:
-    """A number in [0, 1 − 2⁻⁵²] for a counter: the output function of splitmix64."""
+    """Return a number in [0, 1 − 2⁻⁵²] for a counter: the output function of splitmix64."""
     z = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.float64(np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(12))) * 2.220446049250313e-16
@@ -176,7 +179,7 @@ def uniform(counter: np.uint64) -> float:
 
 @jit_noalloc(inner=True)
 def draw_end(alpha_end: Array, state: npt.NDArray[np.uint32], counter: np.uint64) -> np.uint64:
-    """s_{n+1} ~ α_{n+1} for each kernel."""
+    """Draw s_{n+1} ~ α_{n+1} for each kernel, and return the new counter."""
     n_kernels = len(state)
     for n in range(n_kernels):
         counter += _GOLDEN
@@ -202,7 +205,7 @@ def _draw_step(
     state: npt.NDArray[np.uint32],
     counter: np.uint64,
 ) -> np.uint64:
-    """s_i given s_{i+1} for each kernel: P(s_i = s) ∝ α_i(s) θ(s_{i+1} | s, a_i)."""
+    """Draw s_i given s_{i+1} for each kernel: P(s_i = s) ∝ α_i(s) θ(s_{i+1} | s, a_i)."""
     for n in range(n_kernels):
         counter += _GOLDEN
         into = _u32(state[n] * _u32(n_kernels) + _u32(n))
@@ -232,9 +235,11 @@ def draw_back(
     transitions: npt.NDArray[np.int32],
     counter: np.uint64,
 ) -> np.uint64:
-    """s_i given s_{i+1} from `end` down to `begin`, counted in `transitions[A, S·S·N]`.
+    """Draw s_i given s_{i+1} from `end` down to `begin`, and count the transitions in `transitions[A,
+    S·S·N]`.
 
-    The usual number of kernels is written out, because addresses known to the compiler halve the time.
+    The most common number of kernels is a constant in the code, because addresses that the compiler knows
+    halve the time.
     """
     n_states, n_kernels = len(states), len(state)
     for i in range(end - begin - 1, -1, -1):
@@ -261,7 +266,7 @@ def sample_paths(
     counter: np.uint64,
     transitions: npt.NDArray[np.int32],
 ) -> None:
-    """`transitions[A, S·S·N]`, counted along one hidden path for each kernel, drawn given all readings."""
+    """Draw one hidden path for each kernel given all observations; count it in `transitions[A, S·S·N]`."""
     n_kernels = alpha.shape[1] // len(states)
     log_scale, state = np.zeros(n_kernels), np.zeros(n_kernels, np.uint32)
     tabulate(transition, likelihood, joint)
@@ -290,9 +295,9 @@ def smooth_back(
     inverse: Array,
     share: Array,
 ) -> None:
-    """β from `end` down to `begin`, and α_i(s) β_{i+1}(s′) / Σ α_i β_i added up by code.
+    """Compute β from `end` down to `begin`, and add α_i(s) β_{i+1}(s′) / Σ α_i β_i to `shares` by code.
 
-    `shares[code, S·S·N]` times `joint` is ξ by code; `beta[S·N]` moves along; `onward[S·N]`, `inverse[N]`,
+    `shares[code, S·S·N]` times `joint` is ξ by code. `beta[S·N]` is updated; `onward[S·N]`, `inverse[N]` and
     `share[N]` are scratch.
     """
     n_states, n_kernels = len(states), len(inverse)
@@ -301,10 +306,10 @@ def smooth_back(
         step, before, counted = joint[code], alpha[i], shares[code]
         for s in range(n_states):
             for n in range(n_kernels):
-                chance = 0.0
+                total = 0.0
                 for t in range(n_states):
-                    chance += step[(s * n_states + t) * n_kernels + n] * beta[t * n_kernels + n]
-                onward[s * n_kernels + n] = chance
+                    total += step[(s * n_states + t) * n_kernels + n] * beta[t * n_kernels + n]
+                onward[s * n_kernels + n] = total
         for n in range(n_kernels):
             evidence = 0.0
             for s in range(n_states):
@@ -325,7 +330,7 @@ def smooth_back(
 
 @jit_noalloc(inner=True)
 def add_up(joint: Array, action_of: Codes, shares: Array, expected: Array) -> None:
-    """ξ(a, s, s′), added to `expected[A, S·S·N]`, from the shares by code, which become zero again."""
+    """Add ξ(a, s, s′) to `expected[A, S·S·N]`, from the shares by code, and reset these to zero."""
     for code in range(len(joint)):
         for k in range(joint.shape[1]):
             expected[action_of[code], k] += shares[code, k] * joint[code, k]
@@ -346,7 +351,7 @@ def expected_transitions(
     log_scale: Array,
     expected: Array,
 ) -> None:
-    """ξ, added to `expected[A, S·S·N]`, of kernels in `joint`; their log-likelihoods in `log_scale[N]`."""
+    """Add ξ of the kernels in `joint` to `expected[A, S·S·N]`; write log-likelihoods to `log_scale[N]`."""
     size, n_kernels = alpha.shape[1], len(log_scale)
     beta, onward, inverse, share = np.ones(size), np.zeros(size), np.zeros(n_kernels), np.zeros(n_kernels)
     last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)

@@ -1,16 +1,16 @@
 """Hamiltonian Monte Carlo on the exact marginal likelihood, for all kernels of an ensemble at once.
 
-Where the sensor blurs, a hidden path and the kernel drawn given it hold each other in place, and moves that
-sum the paths out are many times quicker. A row θ = (θ_1, ..) ~ Dirichlet(α) is a vector of independent
-Gamma(α_k) variables divided by their sum R, and R is independent of θ: drawing R ~ Gamma(Σ α) afresh gives
-z = log θ + log R, unconstrained, with
+If the observations are uninformative, a hidden path and the kernel drawn given this path are strongly
+dependent, and moves that integrate the paths out mix many times faster. A row θ = (θ_1, ..) ~ Dirichlet(α) is
+a vector of independent Gamma(α_k) variables divided by their sum R, and R is independent of θ. With a new
+draw R ~ Gamma(Σ α), z = log θ + log R is unconstrained and
 
-    log density of z  = log P(readings | θ) + Σ_k (α_k z_k − e^{z_k}),
+    log density of z  = log P(observations | θ) + Σ_k (α_k z_k − e^{z_k}),
     its gradient      = α_k − e^{z_k} + ξ_k − θ_k Σ_j ξ_j,
 
-where ξ_k, by Fisher's identity, is the expected number of transitions of this row to k. Rows that are known,
-or have one possible next state, and entries that are structural zeros take no part; rows shared by several
-pairs (a, s) add up their ξ. (Neal, MCMC using Hamiltonian dynamics, 2011.)
+where ξ_k, by Fisher's identity, is the expected number of transitions of this row to k. Known rows, rows with
+a single possible next state and structural zeros are not moved; the ξ of all pairs (a, s) that share a row
+are added. (Neal, MCMC using Hamiltonian dynamics, 2011.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .workspace import Workspace, flat
 
 
 def normalised(z: Array) -> Array:
-    """log θ `[R, S′, N]` from z: each row less the logarithm of its sum; −inf stays."""
+    """Return log θ, shape [R, S′, N], from z: z minus the logarithm of the sum of each row's exponentials."""
     z = z - z.max(axis=1, keepdims=True)
     return np.asarray(z - np.log(np.exp(z).sum(axis=1, keepdims=True)))
 
@@ -33,7 +33,7 @@ def normalised(z: Array) -> Array:
 def log_likelihood_and_expected_transitions(
     rows: FreeRows, log_rows: Array, past: History, space: Workspace
 ) -> tuple[Array, Array]:
-    """log P(readings | θ) `[N]`, and ξ by free row `[R, S′, N]`."""
+    """Return log P(observations | θ), shape [N], and ξ of the free rows, shape [R, S′, N]."""
     kernels = to_kernels(rows, log_rows)
     expected, logs = np.zeros_like(kernels), np.zeros(kernels.shape[-1])
     tabulate(flat(kernels), space.likelihood, space.joint)
@@ -54,7 +54,9 @@ def log_likelihood_and_expected_transitions(
 
 
 def log_density(rows: FreeRows, z: Array, past: History, space: Workspace) -> tuple[Array, Array]:
-    """The log density `[N]` at z `[R, S′, N]`, and its gradient, zero where a transition is impossible."""
+    """Return the log density at z, shape [N], and its gradient, shape [R, S′, N], zero at structural
+    zeros.
+    """
     alpha = rows.concentration[..., None]
     possible = alpha > 0
     log_rows = normalised(z)
@@ -74,10 +76,10 @@ def move(
     space: Workspace,
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:
-    """One trajectory of `leaps` leapfrog steps and its accept test.
+    """Simulate one trajectory of `leaps` leapfrog steps for each kernel and accept or reject its end.
 
-    `step[R, S′, N]` is the step of each coordinate, 0 for those that do not move. Returns the new z and the
-    chances `[N]` with which the proposals were taken; a trajectory that ran off to infinity has none.
+    `step[R, S′, N]` is the step size of each coordinate, 0 for coordinates that do not move. Returns the new
+    z and the acceptance probabilities [N], which are 0 for trajectories that diverge.
     """
     momentum = np.where(step > 0, rng.standard_normal(z.shape), 0.0)
     uniforms = rng.random(z.shape[-1])
@@ -91,5 +93,5 @@ def move(
             density, gradient = log_density(rows, proposal, past, space)
             momentum = momentum + 0.5 * step * gradient
         change = density - 0.5 * np.square(momentum).sum(axis=(0, 1)) - before
-        chances = np.where(np.isnan(change), 0.0, np.exp(np.minimum(change, 0.0)))
-    return np.where(uniforms < chances, proposal, z), chances
+        acceptance = np.where(np.isnan(change), 0.0, np.exp(np.minimum(change, 0.0)))
+    return np.where(uniforms < acceptance, proposal, z), acceptance

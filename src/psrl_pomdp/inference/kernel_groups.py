@@ -1,7 +1,7 @@
-"""Groups of kernels in an ensemble: how they are drawn, stored, resampled and moved.
+"""Groups of kernels in an ensemble: how they are sampled, stored, resampled and moved.
 
-An `EnsemblePosterior` consists of one group, or of several where the prior is a mixture. A group never
-changes: a refresh returns a new one, so that a snapshot taken before needs no copy.
+An `EnsemblePosterior` has one group, or one for each component of a mixture prior. Groups are immutable: a
+refresh returns a new group, so a snapshot needs no copy.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ State = Mapping[str, object]
 Support = npt.NDArray[np.bool_]
 
 _TUNED = ("refreshes", "correlation", "step", "length", "hmc_moves", "sweeps")
-MOST_KERNELS = 1 << 16  # of a group in a file
+MOST_KERNELS = 1 << 16  # the largest number of kernels of a group in a file
 
 
 class KernelGroup(Protocol):
@@ -41,22 +41,24 @@ class KernelGroup(Protocol):
     weights: Array  # [N]: prior weights, which sum to 1
     initial: Array  # [S, N]: the initial distribution under each kernel
     kernels: Array  # [A, S, S', N]
-    support: Support  # [A, S, S']: transitions that are possible at all
-    space: Workspace  # scratch of the compiled passes over the history
-    movable: bool  # otherwise kernels only change their weights
-    tuning: Any  # what refreshes have learned so far
+    support: Support  # [A, S, S']: transitions that are possible under the prior
+    space: Workspace  # scratch arrays of the compiled passes over the history
+    movable: bool  # if False, only the weights of the kernels change
+    tuning: Any  # the state of the adaptation of the moves
 
     def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> KernelGroup:
-        """Resample by `weights[N]` and move, given the whole history."""
+        """Return a group that is resampled by `weights[N]` and moved, given the whole history."""
 
     def mode(self, weights: Array, past: History, near: Array | None) -> Array:
-        """Return a mode [A, S, S'] of the posterior within the group, sought from the kernel `near`."""
+        """Return a mode of the posterior within the group, shape [A, S, S′]; the search starts from
+        `near`.
+        """
 
     def clear(self) -> None:
-        """Clear the scratch of passes over the history: one that was cut short may have left some."""
+        """Clear the scratch arrays, which an interrupted pass over the history may have left dirty."""
 
     def state(self) -> dict[str, Any]:
-        """Return everything that a file has to hold."""
+        """Return the data that a file stores."""
 
 
 class RowGroup:
@@ -77,7 +79,7 @@ class RowGroup:
     def drawn(
         cls, prior: DirichletPrior, rng: np.random.Generator, likelihood: Array, size: int | None = None
     ) -> Self:
-        """Draw a group from a prior: 32 kernels, or 64 where 60 or more numbers are unknown."""
+        """Draw a group from a prior, by default of 32 kernels, or 64 if 60 or more parameters are unknown."""
         rows = free_rows(prior)
         size = size or (64 if rows.parameters >= 60 else 32)
         shape = (*rows.concentration.shape, size)
@@ -107,37 +109,39 @@ class RowGroup:
 
     @classmethod
     def restored(cls, prior: DirichletPrior, state: State, likelihood: Array, size: int, time: int) -> Self:
-        """Return the group whose `state()` this is. Raises `InvalidModelError` where there is no such one."""
-        own = cls.drawn(prior, np.random.default_rng(0), likelihood, size)
-        log_rows = _log_rows_in(state, own.rows, own.log_rows.shape)
-        return cls(own.rows, log_rows, _tuning_in(state, own.tuning, time), own.initial, own.space)
+        """Return the group that saved `state`. An invalid state raises `InvalidModelError`."""
+        fresh = cls.drawn(prior, np.random.default_rng(0), likelihood, size)
+        log_rows = _log_rows_in(state, fresh.rows, fresh.log_rows.shape)
+        return cls(fresh.rows, log_rows, _tuning_in(state, fresh.tuning, time), fresh.initial, fresh.space)
 
 
 def _log_rows_in(state: State, rows: FreeRows, shape: tuple[int, ...]) -> Array:
-    """Logarithms of rows that sum to one, -inf exactly where the prior allows no transition."""
+    """Return the saved logarithms of the rows, checked: rows sum to one, and only structural zeros are
+    −inf.
+    """
     found = array_in(state, "log_rows", shape, high=1e-6, finite=False)
     possible = rows.concentration > 0.0
     if not (np.isneginf(found[~possible]).all() and (found[possible] > -np.inf).all()):
-        raise InvalidModelError("log_rows is not -inf exactly where the prior has a zero")
+        raise InvalidModelError("log_rows must be -inf at the zeros of the prior and nowhere else")
     if (np.abs(np.exp(found).sum(axis=1) - 1.0) > 1e-6).any():
-        raise InvalidModelError("log_rows holds a row that does not sum to 1")
+        raise InvalidModelError("log_rows has a row that does not sum to 1")
     return found
 
 
 def _tuning_in(state: State, fresh: AdaptationState, time: int) -> AdaptationState:
-    """How refreshes have gone so far."""
+    """Return the saved state of the adaptation."""
     steps = max(time - 1, 0)
-    own = replace(fresh, counts=array_in(state, "tuning_counts", fresh.counts.shape, 0.0, float(steps)))
-    own.correlation = float(array_in(state, "tuning_correlation", (), -1.0 - 1e-6, 1.0 + 1e-6))
-    own.step = float(array_in(state, "tuning_step", (), 0.0, 1.5))
-    own.length = whole_in(state, "tuning_length", 0, steps)
+    tuning = replace(fresh, counts=array_in(state, "tuning_counts", fresh.counts.shape, 0.0, float(steps)))
+    tuning.correlation = float(array_in(state, "tuning_correlation", (), -1.0 - 1e-6, 1.0 + 1e-6))
+    tuning.step = float(array_in(state, "tuning_step", (), 0.0, 1.5))
+    tuning.length = whole_in(state, "tuning_length", 0, steps)
     for name in ("refreshes", "hmc_moves", "sweeps"):
-        setattr(own, name, whole_in(state, f"tuning_{name}", 0, LARGEST_TIME))
-    return own
+        setattr(tuning, name, whole_in(state, f"tuning_{name}", 0, LARGEST_TIME))
+    return tuning
 
 
 class FixedGroup:
-    """The kernels of a finite set, which only change their weights."""
+    """The kernels of a finite set, of which only the weights change."""
 
     movable = False
     tuning = None
@@ -147,7 +151,7 @@ class FixedGroup:
         self.weights, self.initial = prior.weights, np.ascontiguousarray(prior.initial.T)
         self.kernels = np.ascontiguousarray(prior.kernels.transpose(1, 2, 3, 0))
         self.support = prior.support
-        self.space = Workspace(likelihood, 1)  # no pass over the history is made
+        self.space = Workspace(likelihood, 1)  # not used: a finite set needs no pass over the history
 
     def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> FixedGroup:
         return self

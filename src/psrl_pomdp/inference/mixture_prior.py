@@ -1,4 +1,4 @@
-"""Mixtures of priors: the kernel is of expert A's family, or of expert B's, or nobody knows it at all."""
+"""Mixtures of priors, such as expert A's finite set, expert B's finite set, or unknown Dirichlet rows."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class MixturePrior(Frozen):
-    """A prior that is one of several priors, each with its probability.
+    """A mixture of priors with given probabilities.
 
-    The posterior weighs the components by their marginal likelihoods, and follows each as its own posterior
-    would. The marginal likelihood of a `FinitePrior` is exact. That of any other component is estimated by
-    sequential Monte Carlo, as `psrl_pomdp.inference.ensemble_posterior` describes.
+    The posterior weights the components by their marginal likelihoods and updates each like its own
+    posterior. The marginal likelihood of a `FinitePrior` is exact. Those of the other components are
+    estimated by sequential Monte Carlo (see `psrl_pomdp.inference.ensemble_posterior`).
 
     Parameters
     ----------
     components
-        Pairs (probability, prior), with probabilities that sum to one. Priors are `FinitePrior`,
-        `DirichletPrior`, subclasses of `ParametricPrior`, other mixtures, which are flattened, or any prior
-        with `kernel_group` and `restored_group` (`psrl_pomdp.protocols.GroupsKernels`). All have the same
-        setting.
+        Pairs (probability, prior), with probabilities that sum to one. A prior is a `FinitePrior`, a
+        `DirichletPrior`, a subclass of `ParametricPrior`, another mixture (which is flattened), or any prior
+        with `kernel_group` and `restored_group` (`psrl_pomdp.protocols.GroupsKernels`). All priors must have
+        the same setting.
 
     Raises
     ------
@@ -39,8 +39,8 @@ class MixturePrior(Frozen):
         If the probabilities do not sum to one, a prior cannot be a component, or settings differ.
 
     >>> from psrl_pomdp import DirichletPrior, FinitePrior, problem
-    >>> world = problem("separated")
-    >>> prior = MixturePrior([(0.7, world.family), (0.3, world.prior)])
+    >>> model = problem("separated")
+    >>> prior = MixturePrior([(0.7, model.family), (0.3, model.prior)])
     >>> posterior = prior.posterior(np.random.default_rng(0))
     >>> posterior.start(0)
     >>> posterior.group_weights.round(3).tolist()
@@ -57,15 +57,15 @@ class MixturePrior(Frozen):
             try:
                 share, prior = pair
             except (TypeError, ValueError):
-                raise InvalidModelError(f"components: {pair!r} is no pair (probability, prior)") from None
+                raise InvalidModelError(f"components: {pair!r} is not a pair (probability, prior)") from None
             flat += _flattened(share, prior)
         if not flat:
-            raise InvalidModelError("components: a mixture of nothing")
+            raise InvalidModelError("components is empty: a mixture needs at least one prior")
         shares = distributions("components", [share for share, _ in flat], "m", Names())
         priors = tuple(prior for _, prior in flat)
         for prior in priors[1:]:
             if prior.setting != priors[0].setting:
-                raise InvalidModelError(f"components: {prior!r} has another setting than {priors[0]!r}")
+                raise InvalidModelError(f"components: {prior!r} and {priors[0]!r} have different settings")
         self._set(setting=priors[0].setting, components=priors, weights_of_components=frozen(shares))
 
     def _contents(self) -> tuple[str, list[Array]]:
@@ -73,35 +73,37 @@ class MixturePrior(Frozen):
         return hashlib.sha256("MixturePrior".join(prints).encode()).hexdigest(), [self.weights_of_components]
 
     def __len__(self) -> int:
-        """The number of components."""
+        """Return the number of components."""
         return len(self.components)
 
     @property
     def support(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """[A, S, S']: the transitions that are possible under some component."""
-        own = self.setting
-        everything = np.ones((own.n_actions, own.n_states, own.n_states), dtype=bool)
-        found = [
+        """The transitions that are possible under at least one component, shape [A, S, S′]."""
+        setting = self.setting
+        everything = np.ones((setting.n_actions, setting.n_states, setting.n_states), dtype=bool)
+        supports = [
             np.asarray(prior.support)
             if isinstance(prior, HasSupport) and prior.support is not None
             else everything
             for prior in self.components
         ]
-        return np.asarray(np.any(found, axis=0))
+        return np.asarray(np.any(supports, axis=0))
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """Draw a kernel [A, S, S']."""
-        return self._drawn(rng).sample(rng)  # type: ignore[no-any-return]
+        """Draw a kernel, shape [A, S, S′]."""
+        return self._sample_component(rng).sample(rng)  # type: ignore[no-any-return]
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:
-        """Draw a POMDP, with the initial distribution that its component gives it."""
-        return model_of(self._drawn(rng), rng)
+        """Draw a component and then a POMDP from it, with the initial distribution of this component."""
+        return model_of(self._sample_component(rng), rng)
 
-    def _drawn(self, rng: np.random.Generator) -> Any:
+    def _sample_component(self, rng: np.random.Generator) -> Any:
         return self.components[int(rng.choice(len(self), p=self.weights_of_components))]
 
     def initial_of(self, kernel: Array) -> Array:
-        """Return h(·; `kernel`): the setting's, or that of a finite set that holds the kernel."""
+        """Return h(·; `kernel`): that of the first component that differs from the setting, else the
+        setting's.
+        """
         for prior in self.components:
             found = initial_of(prior, kernel)
             if not np.array_equal(found, self.setting.initial):
@@ -109,7 +111,7 @@ class MixturePrior(Frozen):
         return self.setting.initial
 
     def replace(self, *, setting: Setting) -> MixturePrior:
-        """Return the same mixture in another setting."""
+        """Return the same mixture of priors, in another setting."""
         parts: list[tuple[float, Any]] = []
         for share, prior in zip(self.weights_of_components.tolist(), self.components, strict=True):
             if not isinstance(prior, ReplacesSetting):
@@ -125,12 +127,12 @@ class MixturePrior(Frozen):
         return EnsemblePosterior(self, groups, rng, self.weights_of_components)
 
     def restore(self, state: Mapping[str, object], rng: np.random.Generator) -> EnsemblePosterior:
-        """Return the posterior whose `state()` this is; it goes on from there, to the last bit.
+        """Return the posterior whose `state()` was saved; later results are equal to the last bit.
 
         Raises
         ------
         InvalidModelError
-            If the state was saved under another prior, or is none that this posterior can be in.
+            If the state was saved under another prior, or is not a valid state of this posterior.
         """
         from .encoding import same_prior
         from .ensemble_posterior import EnsemblePosterior
@@ -138,18 +140,20 @@ class MixturePrior(Frozen):
         from .saved_states import time_in
 
         same_prior(state, self.fingerprint)
-        befores = [f"group_{g}_" if len(self) > 1 else "" for g in range(len(self))]
-        sizes = [size_in(state, f"{before}size") for before in befores]
+        prefixes = [f"group_{g}_" if len(self) > 1 else "" for g in range(len(self))]
+        sizes = [size_in(state, f"{prefix}size") for prefix in prefixes]
         check_sizes(state, self.setting, sum(sizes))
         groups = []
-        for before, size, prior in zip(befores, sizes, self.components, strict=True):
-            part = {name.removeprefix(before): state[name] for name in state if name.startswith(before)}
+        for prefix, size, prior in zip(prefixes, sizes, self.components, strict=True):
+            part = {name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)}
             groups.append(prior.restored_group(part, size, time_in(state)))
             if groups[-1].size != size:
-                raise InvalidModelError(f"{before}size is {size}, and the group has {groups[-1].size}")
-        found = EnsemblePosterior(self, groups, rng, self.weights_of_components)
-        found.resume(state)
-        return found
+                raise InvalidModelError(
+                    f"{prefix}size is {size}, but the group has {groups[-1].size} kernels"
+                )
+        posterior = EnsemblePosterior(self, groups, rng, self.weights_of_components)
+        posterior.resume(state)
+        return posterior
 
     def __repr__(self) -> str:
         parts = (f"{w:.3g} {p!r}" for w, p in zip(self.weights_of_components, self.components, strict=True))
@@ -157,20 +161,20 @@ class MixturePrior(Frozen):
 
 
 def _flattened(share: Any, prior: Any) -> list[tuple[float, Any]]:
-    """The components of a component."""
+    """Return the pairs (probability, prior) that a component consists of, after a check of both."""
     if (
         isinstance(share, bool)
         or not isinstance(share, int | float | np.integer | np.floating)
         or not share > 0
     ):
-        raise InvalidModelError(f"components: the probability {share!r} is not a number above 0")
+        raise InvalidModelError(f"components: the probability {share!r} is not a positive number")
     check_protocol(prior)
     if isinstance(prior, MixturePrior):
         inner = zip(prior.weights_of_components.tolist(), prior.components, strict=True)
         return [(float(share) * w, p) for w, p in inner]
     if not isinstance(prior, GroupsKernels) or not hasattr(prior, "fingerprint"):
         raise InvalidModelError(
-            f"components: a {type(prior).__name__} cannot be one: it has no kernel_group(rng), "
-            "restored_group(state, size, time) and fingerprint"
+            f"components: a {type(prior).__name__} cannot be a component: it lacks kernel_group(rng), "
+            "restored_group(state, size, time) or fingerprint"
         )
     return [(float(share), prior)]

@@ -1,12 +1,12 @@
-"""The likeliest kernel under Dirichlet rows, by expectation-maximisation (Dempster, Laird and Rubin 1977).
+"""A posterior mode under Dirichlet rows, by expectation-maximization (Dempster, Laird and Rubin 1977).
 
-The mode is that of the density of log θ, up to the rows' sums: there Dirichlet(α) has its mode in the inside
-for every α > 0, where the density of θ itself has none for α < 1. It solves
+The mode is that of the density of log θ, up to the sums of the rows. In these coordinates Dirichlet(α) has an
+interior mode for every α > 0, while the density of θ has none if α < 1. A mode is a solution of
 
     θ(s′ | s, a) ∝ α(s, a, s′) + ξ(s, a, s′),      ξ the expected number of such transitions under θ,
 
-and each pass of putting the right side for the left raises the density. Hidden states make several modes
-possible: which one is found depends on where the search begins.
+and each iteration θ ← right side, normalized, increases the density. With hidden states there may be several
+modes: the starting point determines which one the iteration converges to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior
 
 _PASSES = 50
-_CLOSE = 1e-4  # entries that change by less have converged
+_CLOSE = 1e-4  # the iteration stops when no entry changes by more than this
 
 
 def posterior_mode(
@@ -35,7 +35,7 @@ def posterior_mode(
     passes: int = _PASSES,
     close: float = _CLOSE,
 ) -> Array:
-    """[A, S, S]: a mode, sought from the kernel `near`, by default the mean.
+    """Return a mode, shape [A, S, S′], by iterations that start at the kernel `near`, by default the mean.
 
     >>> from psrl_pomdp import problem
     >>> posterior = problem("separated").prior.posterior(np.random.default_rng(0))
@@ -57,7 +57,7 @@ def mode_of_rows(
     passes: int = _PASSES,
     close: float = _CLOSE,
 ) -> Array:
-    """Return a mode [A, S, S'], sought from the kernel `start`, by at most `passes` passes."""
+    """Return a mode, shape [A, S, S′], by at most `passes` iterations that start at the kernel `start`."""
     space = Workspace(likelihood, 1)
     space.fit(past.length)
     theta = _free(rows, start)
@@ -71,13 +71,13 @@ def mode_of_rows(
 
 
 def _free(rows: FreeRows, kernel: Array) -> Array:
-    """[R, S′]: the free rows of a kernel `[A, S, S′]`."""
+    """Return the free rows of a kernel [A, S, S′], shape [R, S′]."""
     theta = np.empty_like(rows.concentration)
-    theta[rows.where[rows.where >= 0]] = kernel[rows.where >= 0]  # pairs that share a row have the same
+    theta[rows.where[rows.where >= 0]] = kernel[rows.where >= 0]  # pairs that share a row have equal rows
     return theta
 
 
 def _log(theta: Array) -> Array:
-    """[R, S′, 1]."""
+    """Return log θ with an axis for a single kernel, shape [R, S′, 1]."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(theta)[..., None])

@@ -1,13 +1,13 @@
-"""Moves: Markov kernels over the parameters of an ensemble that leave the posterior invariant.
+"""Moves: Markov kernels on the parameters of an ensemble that leave the posterior invariant.
 
-After an ensemble is resampled, several of its N parameter vectors are copies of each other. A move makes them
-differ again. All moves here treat the ensemble in two halves, drawn at random: each half is moved by
-proposals that are fitted to the other half, and accepted or refused by the rule of Metropolis and Hastings.
-Given the other half, a proposal is not fitted to what it moves, so the product of N posteriors is exactly
+After an ensemble is resampled, several of its N parameter vectors are equal. A move makes them different
+again. All moves in this module split the ensemble into two random halves. Each half is moved by proposals
+that are adapted to the other half, with the accept-reject rule of Metropolis and Hastings. Given the other
+half, the proposals do not depend on the vectors that they move, so the product of N posteriors is exactly
 invariant (Goodman and Weare, Comm. App. Math. Comp. Sci. 5, 2010).
 
-What a move learns for the next refresh (a step size, how many sweeps it takes) is its *tuning*: plain numbers
-and arrays by name, which files hold.
+The *tuning* of a move is what one refresh passes to the next, such as a step size or a number of sweeps:
+numbers and arrays by name, which files store.
 """
 
 from __future__ import annotations
@@ -23,54 +23,58 @@ from .._utils.arrays import Array
 from ..errors import InvalidModelError
 
 Tuning: TypeAlias = dict[str, float | npt.NDArray[np.float64]]
-# (moving [M, d], others [N − M, d], rng) -> proposals [M, d] and the log of what they count more, [M]
+# (moving [M, d], others [N − M, d], rng) -> proposals [M, d] and a term [M] of the log acceptance ratio
 Proposal: TypeAlias = Callable[[Array, Array, np.random.Generator], tuple[Array, Array]]
 
-_FEW = 10  # parameters up to which a random walk is the default
-_FLOOR = 0.01  # of the spread before the refresh: where all copies are the same, steps are at least that long
-_MIXED, _STUCK = 0.1, 0.3  # correlations with what was before, below and above which sweeps are fewer or more
+_FEW = 10  # the largest number of parameters for which a random walk is the default
+_FLOOR = 0.01  # the smallest step, as a fraction of the spread before the refresh; for equal vectors
+_MIXED, _STUCK = (
+    0.1,
+    0.3,
+)  # correlations with the old vectors below and above which sweeps decrease or increase
 
 
 class Target:
-    """The posterior density of parameters, as a move may ask for it. M is any number of parameter vectors.
+    """The posterior density of the parameters. Methods take any number M of parameter vectors.
 
     Attributes
     ----------
     spread
-        The standard deviation [d] of each parameter over the ensemble, before it was resampled.
+        The standard deviation of each parameter in the ensemble before resampling, shape [d].
     """
 
     spread: Array
 
     def log_prior(self, parameters: Array) -> Array:
-        """Return the prior log density [M] of `parameters[M, d]`, −inf outside of the support."""
+        """Return the log density of the prior at `parameters[M, d]`, shape [M]; −inf outside its support."""
         raise NotImplementedError
 
     def log_likelihood(self, parameters: Array) -> Array:
-        """Return log P(observations | actions, φ) [M], up to a constant, inside of the support."""
+        """Return log P(observations | actions, φ), shape [M], up to a constant, for φ inside the support."""
         raise NotImplementedError
 
     def kernels(self, parameters: Array) -> Array:
-        """Return the transition kernels [M, A, S, S'] of parameters inside of the support."""
+        """Return the transition kernels of parameters inside the support, shape [M, A, S, S′]."""
         raise NotImplementedError
 
     def expected_transitions(self, parameters: Array) -> tuple[Array, Array]:
-        """Return the log-likelihoods [M], and the expected number of each transition [M, A, S, S'].
+        """Return the log-likelihoods [M] and the expected number of each transition [M, A, S, S′].
 
-        By Fisher's identity the number is the derivative of the log-likelihood by the logarithm of the entry
-        of the kernel.
+        By Fisher's identity this number is the derivative of the log-likelihood with respect to the logarithm
+        of the kernel's entry.
         """
         raise NotImplementedError
 
     def log_density(self, parameters: Array) -> Array:
-        """Return the posterior log density [M], up to a constant; −inf outside of the support."""
+        """Return the log density of the posterior, shape [M], up to a constant; −inf outside the support."""
         density, safe = self._inside(parameters)
         return density if safe is None else density + self.log_likelihood(safe)
 
     def _inside(self, parameters: Array) -> tuple[Array, Array | None]:
-        """The prior log density [M], and the parameters with an inner point in place of those outside.
+        """Return the log density of the prior [M], and the parameters without those outside the support.
 
-        So every call for kernels has M of them, all inside; None where no point is.
+        Parameters outside the support are replaced by a vector inside, so that there are always M of them. If
+        all are outside, None is returned in their place.
         """
         density = np.full(len(parameters), -np.inf)
         finite = np.asarray(np.isfinite(parameters).all(axis=1))
@@ -83,7 +87,7 @@ class Target:
         return density, np.where(inside[:, None], parameters, parameters[int(inside.argmax())])
 
     def score(self, parameters: Array) -> tuple[Array, Array]:
-        """Return the posterior log density [M] and its gradient [M, d], from the prior's own gradients.
+        """Return the log density of the posterior [M] and its gradient [M, d], by the prior's gradients.
 
         Raises
         ------
@@ -94,7 +98,7 @@ class Target:
         slope, jacobian = (getattr(prior, name, None) for name in ("log_density_gradient", "kernel_gradient"))
         if slope is None or jacobian is None:
             raise InvalidModelError(
-                f"{type(prior).__name__}: HMC asks for log_density_gradient(parameters) -> [N, d] and "
+                f"{type(prior).__name__}: HMC needs log_density_gradient(parameters) -> [N, d] and "
                 "kernel_gradient(parameters) -> [N, d, A, S, S']"
             )
         density, safe = self._inside(parameters)
@@ -111,14 +115,14 @@ class Target:
         ):
             if found.shape != wanted:
                 raise InvalidModelError(
-                    f"{type(prior).__name__}.{call}(parameters) has shape {found.shape}: {wanted} is wanted"
+                    f"{type(prior).__name__}.{call}(parameters) has shape {found.shape}, not {wanted}"
                 )
         gradient = steepness + np.einsum("nast,ndast->nd", by_entry, change)
         return density + logs, np.where(density[:, None] > -np.inf, gradient, 0.0)
 
 
 class Move(Protocol):
-    """What a `ParametricPrior` may have as its `move`."""
+    """A Markov kernel on parameter vectors, for the attribute `move` of a `ParametricPrior`."""
 
     def __call__(
         self, parameters: Array, target: Target, tuning: Tuning, rng: np.random.Generator
@@ -128,13 +132,13 @@ class Move(Protocol):
         Parameters
         ----------
         parameters
-            The resampled parameter vectors [N, d], all inside of the support.
+            The resampled parameter vectors [N, d], all inside the support.
         target
-            The density that has to be left invariant.
+            The density that the move must leave invariant.
         tuning
-            What the last call returned; empty at first.
+            The tuning that the previous call returned; empty at the first call.
         rng
-            The only source of random numbers: the same state has to give the same result.
+            The only source of random numbers: equal states of `rng` must give equal results.
 
         Returns
         -------
@@ -144,18 +148,18 @@ class Move(Protocol):
 
 
 def default_move(d: int) -> Move:
-    """Return the move for d parameters of a prior that names none."""
+    """Return the move for d parameters of a prior that defines none."""
     return RandomWalk() if d <= _FEW else DifferentialEvolution()
 
 
 @dataclass(frozen=True)
 class RandomWalk:
-    """Random-walk Metropolis with the covariance of the other half of the ensemble: for up to ten parameters.
+    """Random-walk Metropolis for up to ten parameters, with the covariance of the other half of the ensemble.
 
     Parameters
     ----------
     sweeps
-        How often each parameter vector is moved at the first refresh; later as often as it takes.
+        The number of sweeps at the first refresh; later refreshes adapt it.
     most
         The largest number of sweeps.
     """
@@ -184,16 +188,17 @@ class RandomWalk:
 
 @dataclass(frozen=True)
 class DifferentialEvolution:
-    """Moves without gradients for many parameters: differences between members, and stretches towards them.
+    """Moves for many parameters without gradients: differential evolution and stretch moves.
 
-    In turns, a proposal adds γ times the difference of two members of the other half (ter Braak, Stat.
-    Comput. 16, 2006; γ = 2.38/√(2d), and 1 in a tenth of the cases, which lets members change modes), or
-    stretches the line to a member of the other half (Goodman and Weare 2010).
+    One kind of proposal adds γ times the difference of two members of the other half (ter Braak, Stat.
+    Comput. 16, 2006; γ = 2.38/√(2d), and 1 in a tenth of the cases, which allows jumps between modes).
+    Another kind stretches the line to a member of the other half (Goodman and Weare 2010). The kinds
+    alternate.
 
     Parameters
     ----------
     sweeps
-        How often each parameter vector is moved at the first refresh; later as often as it takes.
+        The number of sweeps at the first refresh; later refreshes adapt it.
     most
         The largest number of sweeps.
     """
@@ -232,16 +237,16 @@ class DifferentialEvolution:
 class HMC:
     """Hamiltonian Monte Carlo, for a prior with `log_density_gradient` and `kernel_gradient`.
 
-    `log_density_gradient(parameters) -> [N, d]` is the gradient of the log density,
-    `kernel_gradient(parameters) -> [N, d, A, S, S']` the derivative of the kernels by each parameter. (Neal,
-    MCMC using Hamiltonian dynamics, 2011.)
+    `log_density_gradient(parameters) -> [N, d]` is the gradient of the log density and
+    `kernel_gradient(parameters) -> [N, d, A, S, S']` is the derivative of the kernels with respect to each
+    parameter. (Neal, MCMC using Hamiltonian dynamics, 2011.)
 
     Parameters
     ----------
     leaps
-        Leapfrog steps of a trajectory.
+        The number of leapfrog steps of a trajectory.
     sweeps
-        How many trajectories each parameter vector takes at the first refresh; later as many as it takes.
+        The number of trajectories at the first refresh; later refreshes adapt it.
     most
         The largest number of trajectories.
     """
@@ -290,7 +295,7 @@ def _swept(
     rng: np.random.Generator,
     proposal: Callable[[int], Proposal],
 ) -> tuple[Array, float, Tuning]:
-    """Sweep as often as earlier refreshes say: new parameters, the share of moves taken, the tuning."""
+    """Sweep over the ensemble and return the new parameters, the acceptance rate and the new tuning."""
     count = min(move.most, round(float(tuning.get("sweeps", move.sweeps))))
     moved, now, taken = parameters.copy(), target.log_density(parameters), 0.0
     for sweep in range(count):
@@ -301,7 +306,7 @@ def _swept(
             uniforms = rng.random(len(mine))
             density = target.log_density(proposed)
             with np.errstate(invalid="ignore", divide="ignore"):
-                better = np.asarray(np.log(uniforms) < density - now[mine] + more)  # no NaN is
+                better = np.asarray(np.log(uniforms) < density - now[mine] + more)  # False for NaN
             moved[mine] = np.where(better[:, None], proposed, moved[mine])
             now[mine] = np.where(better, density, now[mine])
             taken += float(better.sum())
@@ -311,7 +316,11 @@ def _swept(
 
 
 def _correlation(before: Array, after: Array) -> float:
-    """The correlation of parameters before and after, over the ensemble, averaged; 1 where nothing moves."""
+    """Return the correlation of parameters before and after a move over the ensemble, averaged over
+    parameters.
+
+    The correlation of a parameter that did not change is 1.
+    """
     x, y = before - before.mean(axis=0), after - after.mean(axis=0)
     size = np.sqrt(np.square(x).sum(axis=0) * np.square(y).sum(axis=0))
     return float(np.divide((x * y).sum(axis=0), size, out=np.ones_like(size), where=size > 1e-300).mean())

@@ -42,7 +42,7 @@ class ParameterGroup:
 
     @classmethod
     def drawn(cls, prior: ParametricPrior, rng: np.random.Generator) -> Self:
-        """Draw the parameters from the prior, and check that the prior's methods fit each other there."""
+        """Draw the parameters from the prior, and check that the prior's methods are consistent for them."""
         size = prior.ensemble_size or _default_size(
             checked_sample(prior, np.random.default_rng(0), 1).shape[1]
         )
@@ -53,7 +53,7 @@ class ParameterGroup:
             n = int(np.isneginf(density).argmax())
             raise InvalidModelError(
                 f"{name}.log_density is -inf at {parameters[n].tolist()}, "
-                f"which {name}.sample_parameters has drawn"
+                f"a parameter vector that {name}.sample_parameters returned"
             )
         found = cls(prior, parameters, {}, {})
         again = checked_density(prior, parameters), checked_kernels(prior, parameters).transpose(1, 2, 3, 0)
@@ -61,11 +61,11 @@ class ParameterGroup:
             ("log_density", "kernels"), (density, found.kernels), again, strict=True
         ):
             if not np.array_equal(one, other):
-                raise InvalidModelError(f"{name}.{method} gave something else when it was called again")
+                raise InvalidModelError(f"{name}.{method} returned another value at its second call")
         return found
 
     def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> ParameterGroup:
-        """Resample by `weights[N]` and move, given the whole history."""
+        """Return a group that is resampled by `weights[N]` and moved, given the whole history."""
         chosen = systematic(weights, rng.random())
         target = HistoryTarget(self.prior, past, self._spaces, self.parameters.std(axis=0))
         move = self.prior.move or default_move(self.parameters.shape[1])
@@ -73,19 +73,19 @@ class ParameterGroup:
         moved = np.array(moved, dtype=np.float64)
         if moved.shape != self.parameters.shape or not np.isfinite(checked_density(self.prior, moved)).all():
             raise InvalidModelError(
-                f"the move {move!r} returned parameters of shape {moved.shape}, or some outside of "
-                "the prior's support"
+                f"the move {move!r} returned parameters of shape {moved.shape}: it must return "
+                f"parameters of shape {self.parameters.shape} inside the prior's support"
             )
         refreshes = float(self.tuning.get("refreshes", 0.0)) + 1.0
         return ParameterGroup(self.prior, moved, {**tuning, "refreshes": refreshes}, self._spaces)
 
     def mode(self, weights: Array, past: History, near: Array | None) -> Array:
-        """Return the kernel at the highest posterior density of the parameters that is found nearby.
+        """Return the kernel at a local maximum of the posterior density of the parameters.
 
-        For up to ten parameters the search goes on from the best member of the ensemble by the simplex method
-        of Nelder and Mead.
+        The search starts at the best member of the ensemble. For up to ten parameters it continues with the
+        simplex method of Nelder and Mead.
         """
-        from scipy.optimize import minimize  # takes a while to import, and is needed for nothing else here
+        from scipy.optimize import minimize  # imported here because the import is slow
 
         target = HistoryTarget(self.prior, past, self._spaces, self.parameters.std(axis=0))
         best = self.parameters[int(target.log_density(self.parameters).argmax())]
@@ -102,12 +102,12 @@ class ParameterGroup:
         return np.asarray(checked_kernels(self.prior, best[None])[0])
 
     def clear(self) -> None:
-        """Clear the scratch of passes over the history."""
+        """Clear the scratch arrays of passes over the history."""
         for space in self._spaces.values():
             space.shares[...] = 0.0
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters and what moves have learned."""
+        """Return the parameters and the state of the adaptation of the moves."""
         return {
             "parameters": self.parameters.copy(),
             **{f"tuning_{name}": value for name, value in self.tuning.items()},
@@ -115,11 +115,11 @@ class ParameterGroup:
 
     @classmethod
     def restored(cls, prior: ParametricPrior, state: State, size: int) -> Self:
-        """Return the group whose `state()` this is. Raises `InvalidModelError` where there is no such one."""
+        """Return the group that saved `state`. An invalid state raises `InvalidModelError`."""
         d = checked_sample(prior, np.random.default_rng(0), 1).shape[1]
         parameters = array_in(state, "parameters", (size, d))
         if not np.isfinite(checked_density(prior, parameters)).all():
-            raise InvalidModelError("parameters: some are outside of the prior's support")
+            raise InvalidModelError("parameters: some are outside the prior's support")
         tuning: Tuning = {}
         for name in state:
             if name.startswith("tuning_"):
@@ -163,7 +163,7 @@ class HistoryTarget(Target):
         return checked_kernels(self.prior, parameters)
 
     def _prepared(self, parameters: Array) -> tuple[Array, Workspace, Array]:
-        """The kernels [A, S, S', M], scratch for a pass over the history, and zeros [M]."""
+        """Return the kernels [A, S, S′, M], scratch arrays for a pass over the history, and zeros [M]."""
         kernels = np.ascontiguousarray(self.kernels(parameters).transpose(1, 2, 3, 0))
         space = space_for(self.prior, len(parameters), self._spaces)
         space.fit(self._past.length)
@@ -171,12 +171,12 @@ class HistoryTarget(Target):
 
 
 def space_for(prior: ParametricPrior, size: int, spaces: dict[int, Workspace]) -> Workspace:
-    """Return scratch for `size` kernels, made once."""
+    """Return scratch arrays for `size` kernels, allocated at the first call."""
     if size not in spaces:
         spaces[size] = Workspace(likelihoods(prior.setting), size)
     return spaces[size]
 
 
 def _default_size(d: int) -> int:
-    """64 kernels for up to 16 parameters, four for each parameter beyond."""
+    """Return 64 for up to 16 parameters, and four times their number for more."""
     return _SMALL if d <= _FEW else min(_LARGEST, 4 * d)

@@ -1,4 +1,6 @@
-"""Priors over a few parameters of a kernel: two rates of wear, a misclassification probability, a drift."""
+"""Priors on the parameters of a kernel, such as rates of wear, an error probability of a sensor, or a
+drift.
+"""
 
 from __future__ import annotations
 
@@ -25,30 +27,31 @@ Support = npt.NDArray[np.bool_]
 
 
 class ParametricPrior:
-    """Base of a prior over parameters φ, and over the kernels θ = `kernels(φ)` that they stand for.
+    """Base class of priors on parameters φ that determine the kernel θ = `kernels(φ)`.
 
-    A subclass defines three methods, all for N parameter vectors at once. It then has everything else:
-    samples, the posterior, files, mixtures.
+    A subclass defines three methods, each for N parameter vectors at once. The base class provides sampling,
+    the posterior, files and mixtures.
 
     - `sample_parameters(rng, size) -> [N, d]` draws from the prior,
-    - `log_density(parameters) -> [N]` is the logarithm of its density, up to a constant, −inf outside,
+    - `log_density(parameters) -> [N]` is the log density of the prior, up to a constant; −inf outside its
+    support,
     - `kernels(parameters) -> [N, A, S, S']` are the transition kernels.
 
-    `psrl_pomdp.testing.check_prior` tells whether they fit each other. What a subclass needs beside, such as
-    the numbers of the prior, it keeps as attributes: they enter the fingerprint by which files recognize the
-    prior.
+    `psrl_pomdp.testing.check_prior` tests whether the three methods are consistent. A subclass may store
+    further data, such as hyperparameters, as attributes: they enter the fingerprint by which files recognize
+    the prior.
 
     Attributes
     ----------
     support
-        The transitions that are possible, as truth values [A, S, S']; None allows them all. Where it is
-        given, an observation that it rules out is refused before the ensemble is asked.
+        The possible transitions, as Booleans of shape [A, S, S']; None allows all of them. If it is given, an
+        observation that it excludes is refused without consulting the ensemble.
     move
-        How parameters are moved between resamplings (`psrl_pomdp.inference.moves`); None is `RandomWalk` for
-        up to ten parameters and `DifferentialEvolution` beyond.
+        The Markov kernel that moves parameters after a resampling step (`psrl_pomdp.inference.moves`); None
+        is `RandomWalk` for up to ten parameters and `DifferentialEvolution` for more.
     ensemble_size
-        How many parameter vectors the posterior keeps; None is 64 for up to sixteen parameters and four times
-        their number beyond.
+        The number of parameter vectors of the posterior; None is 64 for up to sixteen parameters and four
+        times the number of parameters for more.
 
     Parameters
     ----------
@@ -58,8 +61,8 @@ class ParametricPrior:
     Raises
     ------
     InvalidModelError
-        If `setting` is not a `Setting`, and, when the methods are called, if what they return is not as said
-        above. The message names the method.
+        If `setting` is not a `Setting`; and later, if a method of the subclass returns something else than
+        described above. The message names the method.
 
     >>> class Wear(ParametricPrior):
     ...     '''A machine wears with an unknown probability, uniform between 0 and 1/2; action 1 repairs it.'''
@@ -93,21 +96,21 @@ class ParametricPrior:
         self.setting = _checked_setting(setting)
 
     def sample_parameters(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw `size` parameter vectors [N, d] from the prior."""
+        """Draw `size` parameter vectors from the prior, shape [N, d]."""
         raise NotImplementedError
 
     def log_density(self, parameters: Array) -> Array:
-        """Return the logarithm [N] of the prior density, up to a constant; −inf outside of the support."""
+        """Return the log density of the prior, shape [N], up to a constant; −inf outside its support."""
         raise NotImplementedError
 
     def kernels(self, parameters: Array) -> Array:
-        """Return the transition kernels [N, A, S, S'] of parameter vectors inside of the support."""
+        """Return the transition kernels [N, A, S, S′] of parameter vectors inside the support."""
         raise NotImplementedError
 
-    # -- what follows from these --------------------------------------------------------------------
+    # -- methods that the base class provides -------------------------------------------------------
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """Draw a kernel [A, S, S'] from the prior."""
+        """Draw a kernel from the prior, shape [A, S, S′]."""
         return np.asarray(checked_kernels(self, checked_sample(self, rng, 1))[0])
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:
@@ -121,12 +124,12 @@ class ParametricPrior:
         return EnsemblePosterior(self, [self.kernel_group(rng)], rng)
 
     def restore(self, state: Mapping[str, object], rng: np.random.Generator) -> EnsemblePosterior:
-        """Return the posterior whose `state()` this is; it goes on from there, to the last bit.
+        """Return the posterior whose `state()` was saved; later results are equal to the last bit.
 
         Raises
         ------
         InvalidModelError
-            If the state was saved under another prior, or is none that this posterior can be in.
+            If the state was saved under another prior, or is not a valid state of this posterior.
         """
         from .encoding import same_prior
         from .ensemble_posterior import EnsemblePosterior
@@ -136,33 +139,33 @@ class ParametricPrior:
         same_prior(state, self.fingerprint)
         size = size_in(state)
         check_sizes(state, self.setting, size)
-        found = EnsemblePosterior(self, [self.restored_group(state, size, time_in(state))], rng)
-        found.resume(state)
-        return found
+        posterior = EnsemblePosterior(self, [self.restored_group(state, size, time_in(state))], rng)
+        posterior.resume(state)
+        return posterior
 
     def kernel_group(self, rng: np.random.Generator) -> ParameterGroup:
-        """Draw the kernels of an ensemble, or of a part of one in a mixture."""
+        """Draw the kernels of an ensemble, or of one group of a mixture prior's ensemble."""
         from .parameter_group import ParameterGroup
 
         return ParameterGroup.drawn(self, rng)
 
     def restored_group(self, state: Mapping[str, object], size: int, time: int) -> ParameterGroup:
-        """Return kernels that were saved."""
+        """Return a saved group of kernels."""
         from .parameter_group import ParameterGroup
 
         return ParameterGroup.restored(self, state, size)
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other attributes, such as another `setting` of the same size.
+        """Return a copy with other attributes, for example another `setting` of the same size.
 
-        A subclass that computes attributes from others in its constructor overrides this.
+        A subclass whose constructor computes attributes from other attributes must override this method.
 
         Raises
         ------
         UnknownNameError
-            If the prior has no such attribute.
+            If the prior has no attribute of this name.
         InvalidModelError
-            If the setting is no `Setting`, or has other numbers of states or actions.
+            If the new setting is not a `Setting`, or has another number of states or actions.
         """
         found = copy(self)
         for name, value in changes.items():
@@ -171,22 +174,22 @@ class ParametricPrior:
                 raise UnknownNameError(f"the prior has no attribute {name!r}{did_you_mean(name, known)}")
             setattr(found, name, value)
         if _checked_setting(found.setting).cost.shape != self.setting.cost.shape:
-            raise InvalidModelError(f"setting: {found.setting!r} is not of the size of {self.setting!r}")
+            raise InvalidModelError(f"setting: {found.setting!r} and {self.setting!r} differ in size")
         return found
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the class's name and of every attribute of it and of the object, to the last bit.
+        """A digest of the class's name and of every attribute of the class and of the object, to the last
+        bit.
 
-        Raises `InvalidModelError` for an attribute whose contents are not known to be numbers, texts or the
-        like.
+        An attribute whose contents cannot be determined raises `InvalidModelError`.
         """
         digest = hashlib.sha256(type(self).__qualname__.encode())
         classes = type(self).__mro__[:-1]  # all but `object`
         names = {name for cls in classes for name, value in vars(cls).items() if _is_data(name, value)}
-        own = {name: getattr(self, name) for name in names} | vars(self)
-        for name in sorted(own):
-            _digest(own[name], f"{type(self).__name__}.{name}", digest.update)
+        attributes = {name: getattr(self, name) for name in names} | vars(self)
+        for name in sorted(attributes):
+            _digest(attributes[name], f"{type(self).__name__}.{name}", digest.update)
         return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -206,13 +209,13 @@ def _checked_setting(setting: object) -> Setting:
 
 
 def _is_data(name: str, value: object) -> bool:
-    """Whether what a class has under this name is a number or the like, and no method."""
+    """Return whether a class attribute is data and not a method or a property."""
     methods = (FunctionType, staticmethod, classmethod, property, cached_property)
     return not name.startswith("__") and not isinstance(value, methods)
 
 
 def _digest(value: Any, name: str, add: Callable[[bytes], object]) -> None:
-    """Add what `value` consists of to a digest."""
+    """Add the contents of `value` to a digest."""
     add(f"{name.rpartition('.')[2]}:{type(value).__name__}:".encode())
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         add(repr(value).encode())
@@ -232,34 +235,34 @@ def _digest(value: Any, name: str, add: Callable[[bytes], object]) -> None:
         _digest(vars(value), name, add)
     else:
         raise InvalidModelError(
-            f"{name} is a {type(value).__name__}, which a fingerprint cannot look into: give "
-            "the prior a property `fingerprint` of its own, a text that is another one for every other prior"
+            f"{name} is a {type(value).__name__}, whose contents a fingerprint cannot include: "
+            "define a property `fingerprint` of the prior, a string that differs between different priors"
         )
     add(b";")
 
 
-# -- what the methods of a subclass return, checked -----------------------------------------------------
+# -- checks of the values that a subclass's methods return ----------------------------------------------
 
 
 def checked_sample(prior: ParametricPrior, rng: np.random.Generator, size: int) -> Array:
-    """Return `prior.sample_parameters(rng, size)`, [N, d]."""
+    """Return `prior.sample_parameters(rng, size)`, shape [N, d], after a check."""
     call = f"{type(prior).__name__}.sample_parameters(rng, {size})"
     found = _numbers(call, prior.sample_parameters(rng, size))
     if found.ndim != 2 or len(found) != size or found.shape[1] < 1:
-        raise InvalidModelError(f"{call} has shape {found.shape}: [{size}, d] is wanted")
+        raise InvalidModelError(f"{call} has shape {found.shape}, not [{size}, d]")
     if not np.isfinite(found).all():
-        raise InvalidModelError(f"{call} holds a number that is not finite")
+        raise InvalidModelError(f"{call} contains a number that is not finite")
     return found
 
 
 def checked_density(prior: ParametricPrior, parameters: Array) -> Array:
-    """Return `prior.log_density(parameters)`, [N]: finite, or −inf outside of the support."""
+    """Return `prior.log_density(parameters)`, shape [N], after a check; −inf is outside the support."""
     call = f"{type(prior).__name__}.log_density(parameters)"
     found = _numbers(call, prior.log_density(parameters))
     if found.shape != (len(parameters),):
         raise InvalidModelError(
             f"{call} has shape {found.shape} for parameters of shape {parameters.shape}: "
-            f"({len(parameters)},) is wanted"
+            f"it must be ({len(parameters)},)"
         )
     wrong = np.isnan(found) | np.isposinf(found)
     if wrong.any():
@@ -269,24 +272,26 @@ def checked_density(prior: ParametricPrior, parameters: Array) -> Array:
 
 
 def checked_kernels(prior: ParametricPrior, parameters: Array) -> Array:
-    """Return `prior.kernels(parameters)`, [N, A, S, S']: rows are distributions over what is possible."""
+    """Return `prior.kernels(parameters)`, shape [N, A, S, S′], after a check of rows and support."""
     call = f"{type(prior).__name__}.kernels(parameters)"
     own = prior.setting
     wanted = (len(parameters), own.n_actions, own.n_states, own.n_states)
     given = _numbers(call, prior.kernels(parameters))
     if given.shape != wanted:
-        raise InvalidModelError(f"{call} has shape {given.shape}: {wanted} is wanted")
+        raise InvalidModelError(f"{call} has shape {given.shape}, not {wanted}")
     found = distributions(call, given, "mast", own.names)
     beyond = (found > 0.0) & ~support_of(prior)
     if beyond.any():
         where = tuple(int(i) for i in np.argwhere(beyond)[0])
         entry = own.names.entry(call, "mast", where)
-        raise InvalidModelError(f"{entry} is {found[where]:g}, and the prior's support rules it out")
+        raise InvalidModelError(
+            f"{entry} is {found[where]:g}, but the prior's support excludes this transition"
+        )
     return found
 
 
 def support_of(prior: ParametricPrior) -> Support:
-    """Return the transitions that are possible, [A, S, S']."""
+    """Return the possible transitions, shape [A, S, S′]."""
     own = prior.setting
     shape = (own.n_actions, own.n_states, own.n_states)
     if prior.support is None:
@@ -294,8 +299,8 @@ def support_of(prior: ParametricPrior) -> Support:
     found = np.asarray(prior.support)
     if found.shape != shape or found.dtype.kind != "b" or not found.any(axis=-1).all():
         raise InvalidModelError(
-            f"{type(prior).__name__}.support is {found.dtype} of shape {found.shape}: truth values "
-            f"of shape {shape} are wanted, with a next state for every action and state"
+            f"{type(prior).__name__}.support is {found.dtype} of shape {found.shape}: it must be "
+            f"Booleans of shape {shape} with at least one next state for every action and state"
         )
     return found
 
@@ -304,4 +309,4 @@ def _numbers(call: str, value: Any) -> Array:
     try:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidModelError(f"{call} is no array of numbers: {error}") from None
+        raise InvalidModelError(f"{call} is not an array of numbers: {error}") from None

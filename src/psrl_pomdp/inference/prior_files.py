@@ -1,8 +1,8 @@
 """Priors and posteriors in the files of agents.
 
-A `FinitePrior` and a `DirichletPrior` are data: a file holds them. Any other prior is code of the user's. Of
-such a prior a file holds the name of its class, to say what is missing, and the fingerprint of its
-parameters, to refuse another one. Nothing is ever imported by a name in a file.
+A file contains a `FinitePrior` or a `DirichletPrior` completely. Any other prior is the user's code. For such
+a prior the file contains the name of its class, to report what is missing, and the fingerprint of its
+attributes, to refuse another prior. A name in a file is never imported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .dirichlet_prior import ties_of
 
 
 def name_of(prior: object) -> str:
-    """Return the name under which a file knows the class of a prior: `module:Class` for code."""
+    """Return the name of a prior's class in files; a user's own class is `module:Class`."""
     kind = type(prior)
     return (
         kind.__name__ if kind in (FinitePrior, DirichletPrior) else f"{kind.__module__}:{kind.__qualname__}"
@@ -30,60 +30,60 @@ def name_of(prior: object) -> str:
 
 
 def is_code(prior: object) -> bool:
-    """Return whether a file cannot hold the prior."""
+    """Return whether the prior is code, which a file cannot contain."""
     return name_of(prior) not in _READERS
 
 
 def prior_out(prior: Prior) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays of a prior, and what says which one it is.
+    """Return the arrays of a prior, and metadata that identifies the prior.
 
     Raises `InvalidModelError` for a prior whose posteriors cannot be saved.
     """
     if not isinstance(prior, ResumablePrior):
         raise InvalidModelError(
-            f"a {type(prior).__name__} has no fingerprint and restore(state, rng): no file can "
-            "hold its posterior"
+            f"a {type(prior).__name__} has no fingerprint and restore(state, rng), so its posterior "
+            "cannot be saved"
         )
     write = _WRITERS.get(name_of(prior))
-    words = {"prior": name_of(prior)}
+    metadata = {"prior": name_of(prior)}
     if write is None:
-        return {}, {**words, "prior_fingerprint": prior.fingerprint}
-    return write(prior), words
+        return {}, {**metadata, "prior_fingerprint": prior.fingerprint}
+    return write(prior), metadata
 
 
 def prior_in(
     contents: Contents, kind: str, fingerprint: str, setting: Setting, own: Prior | None
 ) -> ResumablePrior:
-    """Return the prior of a file; `own` is the one that the caller has passed again.
+    """Return the prior of a file; `own` is the prior that the caller passes for a prior that is code.
 
-    Raises `InvalidModelError` where it is code that was not passed, or another one was.
+    Raises `InvalidModelError` if the prior is code and was not passed, or if another prior was passed.
     """
     if kind in _READERS:
         found = _READERS[kind](contents, setting)
         fingerprint = found.fingerprint
     elif own is None:
         raise InvalidModelError(
-            f"this agent was saved with a prior that is code, {kind}: pass it again, as prior=..."
+            f"this agent was saved with a prior that is code, {kind}: pass this prior as prior=..."
         )
     else:
         found = own
     if own is not None and (not isinstance(own, ResumablePrior) or own.fingerprint != fingerprint):
         raise InvalidModelError(f"prior= is not the prior that this agent was saved with, {kind}")
     if found.setting != setting:
-        raise InvalidModelError("prior= has another setting than the agent that was saved")
+        raise InvalidModelError("prior= and the saved agent have different settings")
     return found  # type: ignore[no-any-return]
 
 
 def posterior_out(posterior: Posterior) -> Arrays:
-    """Return the state of a posterior as the arrays of a file."""
+    """Return the state of a posterior as arrays for a file."""
     state = getattr(posterior, "state", None)
     if not callable(state):
-        raise InvalidModelError(f"a {type(posterior).__name__} has no state(): no file can hold it")
+        raise InvalidModelError(f"a {type(posterior).__name__} has no state(), so it cannot be saved")
     return {f"posterior.{name}": np.asarray(value) for name, value in state().items()}
 
 
 def posterior_in(contents: Contents) -> Arrays:
-    """Return what the posterior's `state()` said; the prior checks it when it restores the posterior."""
+    """Return the saved `state()` of a posterior; the prior checks it when it restores the posterior."""
     names = [name for name in contents if name.startswith("posterior.")]
     return {name.removeprefix("posterior."): contents.raw(name) for name in names}
 

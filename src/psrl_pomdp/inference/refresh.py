@@ -1,16 +1,17 @@
-"""Resample and move: how an ensemble of kernels is made to follow the posterior again.
+"""Resample and move: how an ensemble of kernels is refreshed.
 
-Between refreshes kernels only change their weights (iterated batch importance sampling; Chopin, Biometrika
-89, 2002). When the effective number of kernels falls below half, kernels are resampled by weight and each
-is moved by Markov kernels that leave the posterior invariant given the whole history:
+Between refreshes only the weights of the kernels change (iterated batch importance sampling; Chopin,
+Biometrika 89, 2002). When the effective sample size falls below half of the number of kernels, the kernels
+are resampled by weight, and each is moved by Markov kernels that leave the posterior given the whole history
+invariant:
 
 - *Gibbs over hidden paths*: draw the path given the kernel, count its transitions, draw each row from
-  Dirichlet(concentration + counts). Quick where the sensor is sharp, very slow where it blurs.
-- *HMC* on the exact marginal likelihood (`hmc.py`): the other way round.
+  Dirichlet(concentration + counts). It mixes fast if observations are informative, and very slowly if not.
+- *HMC* on the exact marginal likelihood (`hmc.py`), which mixes fast if observations are uninformative.
 
-Which, is measured: one Gibbs sweep is always done, and the correlation r of the entries of θ before and
-after it, across the ensemble and smoothed over refreshes, gives its autocorrelation time τ = (1 + r)/(1 −
-r). If τ ≤ 8, max(1, ⌈τ⌉ − 2) more sweeps follow; else one HMC move.
+The choice is adaptive. One Gibbs sweep is always done. The correlation r of the entries of θ before and after
+it, over the ensemble and smoothed over refreshes, gives the autocorrelation time τ = (1 + r)/(1 − r). If
+τ ≤ 8, max(1, ⌈τ⌉ − 2) more sweeps follow; otherwise one HMC move.
 """
 
 from __future__ import annotations
@@ -33,24 +34,26 @@ from .workspace import Workspace, flat
 _LEAPS = 6
 _LONGEST_GIBBS = 8.0
 _ACCEPTANCE = 0.75
-_WIDEST = 3.0  # the scale of a coordinate of HMC: flatter ones end in the wall of e^z
+_WIDEST = 3.0  # the largest scale of an HMC coordinate: beyond it, the term e^z is steep
 
 
 @dataclass
 class AdaptationState:
-    """What a refresh learns for the next: it steers how well moves mix, not what they leave invariant."""
+    """The statistics that a refresh passes to the next one. They affect how well moves mix, not their
+    invariance.
+    """
 
     refreshes: int = 0
-    correlation: float = 0.0  # of θ before and after one Gibbs sweep, smoothed
-    step: float = 0.6  # of HMC
-    counts: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [R, S']: mean path counts, last time
-    length: int = 0  # of the history then
+    correlation: float = 0.0  # smoothed correlation of θ before and after one Gibbs sweep
+    step: float = 0.6  # step size of HMC
+    counts: Array = field(default_factory=lambda: np.zeros((0, 0)))  # [R, S']: mean path counts, last refresh
+    length: int = 0  # length of the history at the last refresh
     hmc_moves: int = 0
     sweeps: int = 0
 
 
 def systematic(weights: Array, uniform: float) -> npt.NDArray[np.int64]:
-    """Systematic resampling: N indices, index n about N·weights[n] times."""
+    """Return N indices by systematic resampling: index n occurs about N·weights[n] times."""
     cumulative = np.cumsum(weights)
     points = (uniform + np.arange(len(weights))) / len(weights) * cumulative[-1]
     return np.asarray(np.minimum(np.searchsorted(cumulative, points, side="right"), len(weights) - 1))
@@ -65,14 +68,14 @@ def refresh(
     tuning: AdaptationState,
     rng: np.random.Generator,
 ) -> Array:
-    """New `log_rows[R, S′, N]` from weighted ones, all of the same weight."""
+    """Return equally weighted `log_rows[R, S′, N]` from weighted ones, resampled and moved."""
     space.fit(past.length)
     chosen = systematic(weights, rng.random())
     before = np.ascontiguousarray(log_rows[:, :, chosen])
     after, counts = gibbs(rows, before, past, space, rng)
     tuning.refreshes += 1
     tuning.sweeps += 1
-    _measure(rows, before, after, counts, tuning)
+    _update_correlation(rows, before, after, counts, tuning)
     r = tuning.correlation
     time = (1 + r) / max(1 - r, 1e-3)
     if time <= _LONGEST_GIBBS:
@@ -88,7 +91,10 @@ def refresh(
 def gibbs(
     rows: FreeRows, log_rows: Array, past: History, space: Workspace, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """One sweep: paths given kernels, then rows given paths. Also the counts `[R, S′, N]` of the paths."""
+    """Do one Gibbs sweep: draw paths given kernels, then rows given paths.
+
+    Returns the logarithms of the new rows and the counts of the paths, both [R, S′, N].
+    """
     kernels = to_kernels(rows, log_rows)
     transitions = np.zeros(kernels.shape, dtype=np.int32)
     sample_paths(
@@ -109,10 +115,13 @@ def gibbs(
     return log_dirichlet(rng, rows.concentration[..., None] + counts, axis=1), counts
 
 
-def _measure(rows: FreeRows, before: Array, after: Array, counts: Array, tuning: AdaptationState) -> None:
-    """The correlation of θ before and after a sweep, over kernels, averaged over what data have shaped.
+def _update_correlation(
+    rows: FreeRows, before: Array, after: Array, counts: Array, tuning: AdaptationState
+) -> None:
+    """Update the correlation of θ before and after a sweep, over kernels, averaged over rows.
 
-    A row that was hardly visited is drawn from its prior, whatever the sensor: rows weigh n / (n + Σ α).
+    A row without visits is drawn from its prior, however informative the observations are. Therefore a row
+    with n visits has the weight n / (n + Σ α).
     """
     x, y = np.exp(before), np.exp(after)
     x -= x.mean(axis=-1, keepdims=True)
@@ -137,29 +146,29 @@ def hamiltonian(
     tuning: AdaptationState,
     rng: np.random.Generator,
 ) -> Array:
-    """One HMC move of every kernel; the step adapts from refresh to refresh towards an acceptance of 3/4."""
+    """Do one HMC move of every kernel; the step size adapts to an acceptance rate of 3/4 over refreshes."""
     alpha, size = rows.concentration, log_rows.shape[-1]
     total = log_gamma(rng, np.repeat(alpha.sum(axis=1)[:, None], size, axis=1))
     jitter = tuning.step * (0.7 + 0.6 * rng.random(size))
     step = scales(rows, past.length, space.likelihood, tuning)[..., None] * jitter
-    z, chances = hmc.move(rows, log_rows + total[:, None, :], step, _LEAPS, past, space, rng)
-    tuning.step *= float(np.exp((chances.mean() - _ACCEPTANCE) / np.sqrt(0.25 * tuning.hmc_moves + 1.0)))
+    z, acceptance = hmc.move(rows, log_rows + total[:, None, :], step, _LEAPS, past, space, rng)
+    tuning.step *= float(np.exp((acceptance.mean() - _ACCEPTANCE) / np.sqrt(0.25 * tuning.hmc_moves + 1.0)))
     tuning.step = min(1.5, tuning.step)
     tuning.hmc_moves += 1
     return hmc.normalised(z)
 
 
 def log_gamma(rng: np.random.Generator, shape: Array) -> Array:
-    """log of Gamma(shape) variables, also where they underflow."""
+    """Draw logarithms of Gamma(shape) variables, also for shapes for which the variables underflow."""
     return np.asarray(np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(shape.shape)) / shape)
 
 
 def scales(rows: FreeRows, length: int, likelihood: Array, tuning: AdaptationState) -> Array:
-    """[R, S′]: 1/√(α + σ² n p (1 − p)), from the last refresh's path counts scaled to the present length; 0
-    where a transition is impossible.
+    """Return the scale of each HMC coordinate, shape [R, S′]: 1/√(α + σ² n p (1 − p)), 0 at structural zeros.
 
-    σ is the smallest singular value of the sensor that is read after the row's action: how much a transition
-    tells. From earlier refreshes only, so that a move does not steer itself.
+    n p are the path counts of the last refresh, scaled to the present length of the history. σ is the
+    smallest singular value of the observation model after the row's action, which measures how informative
+    observations are. Only earlier refreshes enter, so that a move does not depend on its own state.
     """
     sharpness = np.linalg.svd(likelihood[:, :-1], compute_uv=False).min(axis=-1)
     sigma = np.zeros(len(rows.concentration))
@@ -175,7 +184,7 @@ def scales(rows: FreeRows, length: int, likelihood: Array, tuning: AdaptationSta
 
 
 def beliefs_and_visits(kernels: Array, past: History, space: Workspace) -> tuple[Array, Array]:
-    """h_t `[S, N]` and φ_t `[A, S, X, N]` of kernels `[A, S, S′, N]`, from the whole history."""
+    """Return h_t [S, N] and φ_t [A, S, X, N] of kernels [A, S, S′, N], from the whole history."""
     space.fit(past.length)
     n_actions, n_states, _, n_kernels = kernels.shape
     belief, counts = np.zeros((n_states, n_kernels)), np.zeros((n_actions, n_states, n_states, n_kernels))

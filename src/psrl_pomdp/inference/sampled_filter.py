@@ -1,9 +1,9 @@
 """The steps of an ensemble of kernels between refreshes, compiled.
 
-Beside the ensemble's filters go two things. The *kernel in use*, which an agent has sampled, keeps its
-filter when the ensemble moves on. And the *possible states* are followed through the prior's structural
-zeros: a reading that none of them can give is impossible under the prior itself, whatever the ensemble
-says.
+Two further objects are updated with the ensemble's filters. The *sampled filter* is the belief of the kernel
+that an agent has sampled, which may be moved away from the ensemble by a refresh. The *possible states*
+follow from the prior's structural zeros: an observation that has probability 0 in all of them is impossible
+under the prior, even if the ensemble gives it a positive probability or none.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index, Mask
 from .filter_bank import FilterBank, linear_weights, update
 
-_SURPRISE = 1e-20
+_SURPRISE = 1e-20  # below this probability under all kernels, an observation triggers a refresh
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
 
 
 class SampledFilter(NamedTuple):
-    """The kernel in use, as filters of one."""
+    """The sampled kernel θ_k and its belief."""
 
     transition: Array  # [A, S, S', 1]
-    belief: Array  # [S, 1]; zeros where there is none
+    belief: Array  # [S, 1]; zeros after an observation of probability 0
     predicted: Array  # [S, 1]
     chance: Array  # [1]
 
 
 class PossibleStates(NamedTuple):
-    """Which states the prior's structural zeros leave possible at present."""
+    """The states that are possible at present under the prior's structural zeros."""
 
     support: Mask  # [A, S, S']
     now: Mask  # [S]
@@ -44,8 +44,8 @@ class RefreshRule(NamedTuple):
     """Which groups of kernels are resampled and moved, and when.
 
     Group g consists of the kernels `begin[g]` to `end[g]` − 1. It is refreshed when its effective size falls
-    below `least[g]`, or when no kernel of it had expected the newest observation. Kernels in no group, such
-    as those of a finite set, only change their weights.
+    below `least[g]`, or when the newest observation had a probability below 1e-20 under each of its kernels.
+    The weights of kernels in no group, such as those of a finite set, change but the kernels are not moved.
     """
 
     begin: Index  # [G]
@@ -58,7 +58,9 @@ NO_REFRESH = RefreshRule(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 @jit_noalloc(inner=True, linked=True)
 def reachable_states(possible: PossibleStates, likelihood: Array, action: int) -> bool:
-    """`possible.then`: states that can follow and can give the reading; whether there is one."""
+    """Compute in `possible.then` the states that can follow and emit the observation; return if there
+    are any.
+    """
     n_states = len(possible.now)
     some = False
     for t in range(n_states):
@@ -72,7 +74,9 @@ def reachable_states(possible: PossibleStates, likelihood: Array, action: int) -
 
 @jit_noalloc(error_model="numpy", linked=True)
 def update_sampled_filter(used: SampledFilter, likelihood: Array, action: int) -> None:
-    """The belief of the kernel in use, one step on; `chance` is 1 / P, or 0 for an impossible reading."""
+    """Update the belief of the sampled kernel; `chance` becomes 1 / P, or 0 if the observation is
+    impossible.
+    """
     transition, belief, predicted = used.transition, used.belief, used.predicted
     total = 0.0
     for t in range(len(belief)):
@@ -89,10 +93,10 @@ def update_sampled_filter(used: SampledFilter, likelihood: Array, action: int) -
 
 @jit_noalloc(inner=True, linked=True)
 def all_unlikely(inverse: Array, begin: int, end: int) -> bool:
-    """Whether none of the kernels `begin` to `end` − 1 had expected the observation at all.
+    """Return whether all kernels `begin` to `end` − 1 gave the observation a probability below 1e-20.
 
-    Weights alone cannot say so: they may stay equal. A group in which the observation is impossible under
-    every kernel has lost all its weight, and is not refreshed any more.
+    The weights do not show this, because they may stay equal. A group in which the observation is impossible
+    under every kernel has lost all its weight and is not refreshed any more.
     """
     least = np.inf
     for n in range(begin, end):
@@ -103,7 +107,9 @@ def all_unlikely(inverse: Array, begin: int, end: int) -> bool:
 
 @jit_noalloc(inner=True, linked=True)
 def group_size(weight: Array, begin: int, end: int) -> float:
-    """The effective size (Σ w)² / Σ w² of the kernels `begin` to `end` − 1; infinite without any weight."""
+    """Return the effective size (Σ w)² / Σ w² of the kernels `begin` to `end` − 1; infinity if all
+    weights are 0.
+    """
     total, squares = 0.0, 0.0
     for n in range(begin, end):
         total += weight[n]
@@ -113,7 +119,7 @@ def group_size(weight: Array, begin: int, end: int) -> float:
 
 @jit_noalloc(inner=True, linked=True)
 def refresh_due(filters: FilterBank, rule: RefreshRule) -> bool:
-    """Whether, after an update, some group of kernels has to be refreshed."""
+    """Return whether a group of kernels must be refreshed after an update."""
     size = linear_weights(filters.product, filters.scale, filters.weight)
     due = False
     for g in range(len(rule.least)):
@@ -123,7 +129,7 @@ def refresh_due(filters: FilterBank, rule: RefreshRule) -> bool:
 
 @jit_noalloc(inner=True, linked=True)
 def group_due(filters: FilterBank, rule: RefreshRule, g: int, size: float) -> bool:
-    """Whether group g has to be refreshed; `size` is the effective size of all kernels together."""
+    """Return whether group g must be refreshed; `size` is the effective size of all kernels together."""
     begin, end = rule.begin[g], rule.end[g]
     if end - begin < len(filters.product):
         size = group_size(filters.weight, begin, end)
@@ -140,9 +146,9 @@ def filter_steps(
     end: int,
     rule: RefreshRule,
 ) -> tuple[int, int]:
-    """Take the steps from `begin` on, up to `end` or to the first after which a refresh is due.
+    """Take the steps from `begin` up to `end`, or up to the first step after which a refresh is due.
 
-    Returns how far it came and why it stopped; a step that is not possible has changed nothing.
+    Returns the number of the next step and the reason for stopping. An impossible step changes nothing.
     """
     n_readings = filters.likelihood.shape[1]
     for i in range(begin, end):
@@ -162,7 +168,9 @@ def filter_steps(
 
 @jit()
 def filter_one(transition: Array, likelihood: Array, start: Array, codes: Codes, n: int) -> Array:
-    """h_t `[S]` of any one kernel `[A, S, S′]`, over the whole history; zeros where it is impossible."""
+    """Return the belief h_t of one kernel [A, S, S′] after the whole history, shape [S]; zeros if it is
+    impossible.
+    """
     n_states, n_readings = len(start), likelihood.shape[1]
     belief, after = start.copy(), np.empty(n_states)
     for i in range(n):

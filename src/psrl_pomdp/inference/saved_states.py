@@ -1,7 +1,7 @@
-"""States of posteriors from files, checked before compiled code sees them.
+"""Read states of posteriors from files, checked before compiled code uses them.
 
-Every number has to be one that a posterior can have at its time: chances that sum to one or are all zero,
-counts that add up to the steps taken, weights that leave something possible. What is wrong is an
+Every number must be one that a posterior can have at its time: probabilities sum to one or are all zero,
+counts sum to the number of steps, and at least one kernel has positive weight. A violation raises an
 `InvalidModelError` that names the array.
 """
 
@@ -20,55 +20,58 @@ from ..errors import InvalidModelError
 State = Mapping[str, object]
 Shape = tuple[int, ...]
 
-_NEAR = 1e-6  # how far sums may be from what they stand for
+_NEAR = 1e-6  # tolerance of sums
 
 
 def array_in(
     state: State, name: str, shape: Shape, low: float = -np.inf, high: float = np.inf, finite: bool = True
 ) -> Array:
-    """The array `name` as float64 of this shape, its numbers finite unless told otherwise.
+    """Return the array `name` as float64 after a check of its shape.
 
-    They are from `low` to `high`, where `low` or a bound on `high` is given.
+    Its numbers must be finite, unless `finite` is False, and between `low` and `high`, if one of them is
+    given.
     """
     given = _given(state, name)
     array = np.array(shaped(name, given, shape, "this prior and this time"), dtype=np.float64)
     if finite and not np.isfinite(array).all():
-        raise InvalidModelError(f"{name} holds a number that is not finite")
+        raise InvalidModelError(f"{name} contains a number that is not finite")
     if (low > -np.inf or high < np.inf) and not ((array >= low) & (array <= high)).all():
-        raise InvalidModelError(f"{name} holds a number outside of {low:g} to {high:g}")
+        raise InvalidModelError(f"{name} contains a number outside [{low:g}, {high:g}]")
     return array
 
 
 def whole_in(state: State, name: str, low: int, high: int) -> int:
-    """The whole number `name`, from `low` to `high`."""
+    """Return the integer `name`, which must be between `low` and `high`."""
     given = shaped(name, _given(state, name), (), "one number").item()
     if not (low <= given <= high and given == int(given)):
-        raise InvalidModelError(f"{name} is {given!r}: a whole number from {low} to {high} is wanted")
+        raise InvalidModelError(f"{name} is {given!r}, not an integer from {low} to {high}")
     return int(given)
 
 
 def time_in(state: State) -> int:
-    """t."""
+    """Return the time t."""
     return whole_in(state, "time", 0, LARGEST_TIME)
 
 
 def codes_in(state: State, name: str, length: int, count: int) -> npt.NDArray[Any]:
-    """`length` codes below `count`."""
+    """Return the array `name` of `length` integers from 0 to `count` − 1."""
     codes = shaped(name, _given(state, name), (length,), "this time")
     if codes.dtype.kind not in "iu":
-        raise InvalidModelError(f"{name} holds {codes.dtype.name}, not whole numbers")
+        raise InvalidModelError(f"{name} contains {codes.dtype.name}, not integers")
     if codes.size and not (codes.min() >= 0 and codes.max() < count):
-        raise InvalidModelError(f"{name} holds a number outside of 0 to {count - 1}")
+        raise InvalidModelError(f"{name} contains a number outside [0, {count - 1}]")
     return codes
 
 
 def has_shape(state: State, name: str, shape: Shape) -> None:
-    """Refuse another shape of an array, before anything of its size is made."""
+    """Raise an error if the array `name` has another shape, before arrays of its size are allocated."""
     shaped(name, _given(state, name), shape, "this prior and this time")
 
 
 def filters_in(state: State, fresh: Mapping[str, Array], time: int) -> dict[str, Array]:
-    """The filters of N kernels at t = `time`, by name; `fresh` are those before the start."""
+    """Return the saved filters of N kernels at t = `time`, by name; `fresh` are the filters before the
+    start.
+    """
     found = {
         "counts": array_in(state, "counts", fresh["counts"].shape, 0.0, time * (1.0 + _NEAR)),
         "belief": array_in(state, "belief", fresh["belief"].shape, 0.0, 1.0 + _NEAR),
@@ -80,7 +83,7 @@ def filters_in(state: State, fresh: Mapping[str, Array], time: int) -> dict[str,
     if time == 0:
         for name, array in found.items():
             if not np.array_equal(array, fresh[name]):
-                raise InvalidModelError(f"{name} is not what it is before the start")
+                raise InvalidModelError(f"{name} is not the initial one, although the time is 0")
         return found
     _check_weights(found)
     _check_sums(found, time)
@@ -88,40 +91,40 @@ def filters_in(state: State, fresh: Mapping[str, Array], time: int) -> dict[str,
 
 
 def distributions_or_nothing(name: str, columns: Array) -> npt.NDArray[np.bool_]:
-    """Which columns sum to one; the others have to be zero everywhere."""
+    """Return which columns sum to one; all other columns must be zero."""
     sums = columns.sum(axis=0)
     there = np.asarray(sums != 0.0)
     if (np.abs(sums[there] - 1.0) > _NEAR).any():
-        raise InvalidModelError(f"{name} sums neither to 1 nor to 0")
+        raise InvalidModelError(f"{name} has a column that sums neither to 1 nor to 0")
     return there
 
 
 def _given(state: State, name: str) -> npt.NDArray[Any]:
     if name not in state:
-        raise InvalidModelError(f"the state has no {name}")
+        raise InvalidModelError(f"{name} is missing in the state")
     given = np.asarray(state[name])
     if given.dtype.kind not in "biuf":
-        raise InvalidModelError(f"{name} holds {given.dtype.name}, not numbers")
+        raise InvalidModelError(f"{name} contains {given.dtype.name}, not numbers")
     return given
 
 
 def _check_weights(found: Mapping[str, Array]) -> None:
     product, scale = found["product"], found["scale"]
     if (np.abs(scale - np.exp(found["log_weight"])) > _NEAR).any():
-        raise InvalidModelError("scale is not what log_weight says")
+        raise InvalidModelError("scale is not the exponential of log_weight")
     possible = distributions_or_nothing("belief", found["belief"])
     if ((product > 0.0) & ~possible).any():
-        raise InvalidModelError("product is positive for a kernel that has no belief")
+        raise InvalidModelError("product is positive for a kernel without a belief")
     if not (product * scale).sum() > 0.0:
-        raise InvalidModelError("product leaves no kernel possible")
+        raise InvalidModelError("product and scale give no kernel a positive weight")
 
 
 def _check_sums(found: Mapping[str, Array], time: int) -> None:
-    """φ counts the steps before the present one, and so does ñ."""
+    """Check that φ and ñ count the steps before the present one."""
     taken, possible = time - 1, found["belief"].any(axis=0)
     for name, sums in (
         ("counts", found["counts"].sum(axis=(0, 1, 2))[possible]),
         ("expected", found["expected"].sum()),
     ):
         if (np.abs(sums - taken) > _NEAR * time).any():
-            raise InvalidModelError(f"{name} do not add up to the {taken} steps that were taken")
+            raise InvalidModelError(f"{name} do not sum to the number of steps, {taken}")

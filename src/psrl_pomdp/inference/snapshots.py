@@ -1,7 +1,7 @@
-"""Snapshots of filters: what a step changes, copied beforehand, so that the step can be taken back.
+"""Snapshots of filters, so that a step can be undone.
 
-A step changes arrays in place. A refresh, which changes everything, makes filters anew, so that those of
-before need no copy.
+A step changes arrays in place, so the snapshot copies these arrays. A refresh creates new filters and leaves
+the old ones unchanged, so that they need no copy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CHANGED = ("belief", "belief_blocks", "log_weight", "product", "scale", "expect
 
 
 class FilterSnapshot(NamedTuple):
-    """Filters, and what was in those of their arrays that a step changes."""
+    """A filter bank, and copies of those of its arrays that a step changes."""
 
     filters: FilterBank
     buffer_index: int
@@ -24,6 +24,7 @@ class FilterSnapshot(NamedTuple):
 
 
 def snapshot(filters: FilterBank) -> FilterSnapshot:
+    """Return a snapshot of `filters`."""
     buffer_index = int(filters.buffer_index[0])
     return FilterSnapshot(
         filters,
@@ -34,11 +35,11 @@ def snapshot(filters: FilterBank) -> FilterSnapshot:
 
 
 def restored(before: FilterSnapshot) -> FilterBank:
-    """The filters as they were at the snapshot; it can be repeated."""
+    """Return the filter bank as it was at the snapshot. A snapshot can be restored several times."""
     filters = before.filters
     filters.buffer_index[0] = before.buffer_index
     filters.counts[before.buffer_index] = before.counts
     for name, values in zip(_CHANGED, before.changed, strict=True):
         getattr(filters, name)[...] = values
-    filters.lane_sums[...] = 0.0  # which a step that was cut short may not have left so
+    filters.lane_sums[...] = 0.0  # an interrupted step may have left other values
     return filters

@@ -1,4 +1,4 @@
-"""Room for the compiled passes over the history, and the shapes they take."""
+"""Scratch arrays for the compiled passes over the history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from .hidden_paths import SEGMENT
 
 
 class Workspace:
-    """What a pass over the history reads beside it, and writes, for N kernels; grown with the history."""
+    """Inputs and scratch arrays of a pass over the history for N kernels; `fit` grows them with the
+    history.
+    """
 
     def __init__(self, likelihood: Array, size: int) -> None:
         n_actions, n_readings, n_states = likelihood.shape
@@ -25,11 +27,14 @@ class Workspace:
         self.checkpoints = np.zeros((1, n_states * size))
 
     def fit(self, length: int) -> None:
+        """Allocate checkpoints for a history of `length` steps."""
         wanted = length // SEGMENT + 1
         if wanted > len(self.checkpoints):
             self.checkpoints = np.zeros((2 * wanted, *self.checkpoints.shape[1:]))
 
 
 def flat(kernels: npt.NDArray[np.generic]) -> npt.NDArray[Any]:
-    """`[A, S, S′, N]` as the flat `[A, S·S·N]` of the compiled passes, without a copy."""
+    """Return `kernels` [A, S, S′, N] as an array [A, S·S·N] without a copy, as the compiled passes need
+    it.
+    """
     return kernels.reshape(len(kernels), -1)

@@ -1,1 +1,1 @@
-"""Settings and POMDPs, and facts about their structure."""
+"""Settings, POMDPs, and the analysis of their structure."""

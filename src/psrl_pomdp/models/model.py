@@ -1,13 +1,13 @@
-"""What the agent is told (`Setting`), and the world that it does not know (`POMDP`).
+"""The POMDP model: `Setting`, everything except the transition kernel, and `POMDP`, with the kernel.
 
-The paper's (S, A, θ, C, O, η), action first everywhere:
+The arrays of a model are the paper's (S, A, θ, C, O, η). The action is always the first axis:
 
 | paper        | here                | shape                                                        |
 |--------------|---------------------|--------------------------------------------------------------|
 | θ(s′ given s, a) | `transition`        | `[A, S, S]`, rows sum to one                                 |
-| η(o given s)     | `observation`       | `[A, S, O]`: the reading after action a brought state s      |
-| o_1 ~ η(s_1) | `first_observation` | `[S, O]`, or None: nothing is read before the first action   |
-| C(s, a)      | `cost`              | `[A, S]`, in [0, 1]; `units` maps back to the user's numbers |
+| η(o given s)     | `observation`       | `[A, S, O]`: the observation in state s, which action a led to |
+| o_1 ~ η(s_1) | `first_observation` | `[S, O]`, or None if there is no observation before the first action |
+| C(s, a)      | `cost`              | `[A, S]`, in [0, 1]; `units` maps it back to the user's numbers |
 | h(s)         | `initial`           | `[S]`                                                        |
 """
 
@@ -29,15 +29,28 @@ from ..errors import InvalidModelError, UnknownNameError, did_you_mean
 Kind = Literal["cost", "reward"]
 
 
-_RATE = re.compile(r"(?<=\S)(?: (?:a|an|per|each|every) | ?/ ?)\w+$")  # "a day" in "euro a day"
+_RATE = re.compile(r"(?<=\S)(?: (?:a|an|per|each|every) | ?/ ?)\w+$")  # matches " a day" in "euro a day"
 
 
 @dataclass(frozen=True)
 class Units:
     """The affine map between the user's costs or rewards and the model's costs in [0, 1].
 
-    `low` and `high` are the user's numbers at the ends of that range. A reward is a cost upside
-    down: reward `high` is cost 0.
+    Parameters
+    ----------
+    low, high
+        The user's numbers at the ends of the range. For costs, `low` is cost 0 and `high` is cost 1; for
+        rewards, `high` is cost 0 and `low` is cost 1.
+    kind
+        `"cost"` if the user's numbers are costs, `"reward"` if they are rewards.
+    name
+        The unit of measurement of the user's numbers, such as "euro a day".
+
+    Raises
+    ------
+    InvalidModelError
+        If `kind` is neither `"cost"` nor `"reward"`, `name` is not a string, `low` or `high` is not a number,
+        or `high` − `low` is not positive and finite.
 
     >>> money = Units(low=10.0, high=810.0, name="euro a day")
     >>> float(money.from_scaled(0.5)), float(money.to_scaled(10.0))
@@ -55,30 +68,36 @@ class Units:
         if self.kind not in ("cost", "reward"):
             raise InvalidModelError(f"units.kind is {self.kind!r}, not 'cost' or 'reward'")
         if not isinstance(self.name, str):
-            raise InvalidModelError(f"units.name is {self.name!r}, not a text")
+            raise InvalidModelError(f"units.name is {self.name!r}, not a string")
         for end in ("low", "high"):
             value = getattr(self, end)
             if not isinstance(value, int | float | np.integer | np.floating):
                 raise InvalidModelError(f"units.{end} is {value!r}, not a number")
             object.__setattr__(self, end, float(value))
-        # An infinite width is refused too: it is what overflow leaves.
+        # An infinite width is refused too, because it is the result of an overflow.
         if not 0.0 < self.high - self.low < np.inf:
-            raise InvalidModelError(f"units run from {self.low:g} to {self.high:g}: no scale")
+            raise InvalidModelError(
+                f"units.low is {self.low:g} and units.high is {self.high:g}: "
+                "high - low must be positive and finite"
+            )
 
     @classmethod
     def spanning(cls, values: Array, kind: Kind = "cost", name: str = "") -> Units:
-        """Units for these numbers of the user's: [0, 1] as it is where they fit, else their range."""
+        """Return units for the user's numbers `values`.
+
+        If all values lie in [0, 1], the units do not rescale; otherwise they span the range of the values.
+        """
         low, high = float(values.min()), float(values.max())
         if low >= 0.0 and high <= 1.0:
             return cls(kind=kind, name=name)
-        if low == high:  # a constant is cost 0 on a scale of its own size
+        if low == high:  # a constant becomes cost 0; the width of the range is the constant's own size
             width = max(1.0, abs(low))
             low, high = (low, low + width) if kind == "cost" else (high - width, high)
         return cls(low, high, kind, name)
 
     @property
     def total_name(self) -> str:
-        """What sums over steps, such as regret, are counted in: the name without "a day".
+        """The unit of sums over steps, such as regret: `name` without a rate such as "a day".
 
         >>> Units(name="euro a day").total_name, Units(name="euro").total_name, Units(name="km/h").total_name
         ('euro', 'euro', 'km')
@@ -87,7 +106,7 @@ class Units:
 
     @property
     def average_name(self) -> str:
-        """What averages over steps are counted in: the name with "a step", unless it says a day or the like.
+        """The unit of averages over steps: `name`, with "a step" added if it contains no rate.
 
         >>> Units(name="euro a day").average_name, Units(name="euro").average_name, Units().average_name
         ('euro a day', 'euro a step', '')
@@ -95,24 +114,30 @@ class Units:
         return f"{self.name} a step" if self.name and not _RATE.search(self.name) else self.name
 
     def to_scaled(self, value: npt.ArrayLike) -> Array:
-        """The model's cost for the user's number."""
+        """Return the model's cost in [0, 1] for a number of the user's."""
         value = np.asarray(value, dtype=np.float64)
         distance = value - self.low if self.kind == "cost" else self.high - value
         return np.asarray(distance / (self.high - self.low))
 
     def from_scaled(self, cost: npt.ArrayLike) -> Array:
-        """The user's number for a cost of the model; exact at both ends of the range."""
+        """Return the user's number for a cost of the model. The result is exact at both ends of the range."""
         cost = np.asarray(cost, dtype=np.float64)
         best, worst = (self.low, self.high) if self.kind == "cost" else (self.high, self.low)
         return np.asarray((1.0 - cost) * best + cost * worst)
 
     def difference(self, cost: npt.ArrayLike) -> Array:
-        """A difference of costs, such as regret, in the user's scale; worse is positive for both kinds."""
+        """Return a difference of costs, such as regret, in the user's units.
+
+        A positive difference is a worse result, for costs and for rewards.
+        """
         return np.asarray(np.asarray(cost, dtype=np.float64) * (self.high - self.low))
 
 
 class _SensorItself:
-    """The default of `first_observation`: the sensor where no action changes it, else nothing."""
+    """The default of `first_observation`.
+
+    It stands for the observation model if this model does not depend on the action, and for None otherwise.
+    """
 
     def __repr__(self) -> str:
         return "SENSOR"
@@ -122,7 +147,10 @@ SENSOR: Final = _SensorItself()
 
 
 class Frozen:
-    """Set once, by the constructor; arrays stay read-only through copies and processes."""
+    """Base class of immutable objects that are compared by their contents.
+
+    The constructor sets the attributes once. Arrays stay read-only in copies and in other processes.
+    """
 
     def _set(self, **fields: object) -> None:
         self.__dict__.update(fields)
@@ -140,12 +168,12 @@ class Frozen:
         self.__dict__.update(state)
 
     def _contents(self) -> tuple[str, list[Array]]:
-        """The words and the arrays that make two of a kind equal."""
+        """Return a text and the arrays that determine whether two objects are equal."""
         raise NotImplementedError
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of every number, to the last bit, and of every name."""
+        """A SHA-256 digest of every number, to the last bit, and of every name."""
         words, arrays = self._contents()
         digest = hashlib.sha256(words.encode())
         for array in arrays:
@@ -164,12 +192,31 @@ class Frozen:
 
 
 class Setting(Frozen):
-    """All that the agent is told: the sensor, the costs, the start. Everything but the dynamics.
+    """A POMDP without its transition kernel: observation model, cost, initial distribution.
 
-    `cost[a, s]` is in your own numbers: where they leave [0, 1] they are rescaled, and `units`
-    remembers how; pass a text to say what they are counted in (`units="euro a day"`), or `Units` where
-    `cost` is in [0, 1] already and you know what its ends mean. `Setting.from_rewards` takes rewards.
-    An `observation` of shape `[S, O]` stands for every action.
+    Parameters
+    ----------
+    observation
+        The observation model η, shape [A, S, O]: the probability of each observation given the action that
+        led to the present state, and this state. An array of shape [S, O] is used for every action.
+    cost
+        The cost of each action in each state, shape [A, S], in the user's own numbers. If they are not all in
+        [0, 1] they are rescaled, and `units` stores the scale. `Setting.from_rewards` takes rewards.
+    initial
+        The initial distribution h, shape [S].
+    first_observation
+        The distribution of the observation before the first action, shape [S, O], or None if there is no such
+        observation. By default it is `observation` if this does not depend on the action, and None otherwise.
+    units
+        The name of the unit of `cost`, such as "euro a day"; or `Units`, if `cost` is in [0, 1] already.
+    states, actions, observations
+        Optional names. They must be distinct.
+
+    Raises
+    ------
+    InvalidModelError
+        If an array has the wrong shape, contains a number that is not finite, or has a row that is not a
+        probability distribution; or if names are missing or repeated. The message names the entry.
 
     >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 50.0], [20.0, 20.0]], [1.0, 0.0])
     >>> setting
@@ -197,8 +244,8 @@ class Setting(Frozen):
         actions: Sequence[str] | None = None,
         observations: Sequence[str] | None = None,
     ) -> None:
-        own = numbers("cost", cost, "as")
-        n_actions, n_states = own.shape
+        given_cost = numbers("cost", cost, "as")
+        n_actions, n_states = given_cost.shape
         sensor = numbers("observation", observation, "aso|so")
         if sensor.ndim == 2:
             sensor = np.broadcast_to(sensor, (n_actions, *sensor.shape))
@@ -211,7 +258,7 @@ class Setting(Frozen):
         meaning = f"{n_actions} actions and {n_states} states (the shape of cost)"
         shaped("observation", sensor, (n_actions, n_states, n_observations), meaning)
         sensor = distributions("observation", sensor, "aso", names)
-        scaled, units = _scaled(finite("cost", own, "as", names), units, names)
+        scaled, units = _scaled(finite("cost", given_cost, "as", names), units, names)
         start = shaped("initial", numbers("initial", initial, "s"), (n_states,), meaning)
         self._set(
             observation=frozen(sensor),
@@ -235,16 +282,38 @@ class Setting(Frozen):
         actions: Sequence[str] | None = None,
         observations: Sequence[str] | None = None,
     ) -> Setting:
-        """The same from `reward[a, s]`: rewards in [0, 1] become costs 1 − r, others are rescaled."""
-        own = numbers("reward", reward, "as")
+        """Return a setting with rewards instead of costs.
+
+        Parameters
+        ----------
+        reward
+            The reward of each action in each state, shape [A, S]. Rewards r in [0, 1] become costs 1 − r;
+            others are rescaled, and `units` stores the scale.
+        observation, initial, first_observation, states, actions, observations
+            As for `Setting`.
+        units
+            The name of the unit of `reward`.
+
+        Returns
+        -------
+        Setting
+            A setting with `units.kind == "reward"`.
+
+        Raises
+        ------
+        InvalidModelError
+            As for `Setting`.
+        """
+        given_reward = numbers("reward", reward, "as")
         names = Names(
-            checked_names("states", states, own.shape[1]), checked_names("actions", actions, own.shape[0])
+            checked_names("states", states, given_reward.shape[1]),
+            checked_names("actions", actions, given_reward.shape[0]),
         )
-        finite("reward", own, "as", names)
-        mapped = Units.spanning(own, "reward", units)
+        finite("reward", given_reward, "as", names)
+        mapped = Units.spanning(given_reward, "reward", units)
         return cls(
             observation,
-            mapped.to_scaled(own),
+            mapped.to_scaled(given_reward),
             initial,
             first_observation,
             units=mapped,
@@ -254,20 +323,25 @@ class Setting(Frozen):
         )
 
     def replace(self, **changes: Any) -> Setting:
-        """Return this setting with some of its parts changed.
+        """Return a copy of this setting with some of its parts replaced.
 
         Parameters
         ----------
         **changes
-            Parameters of `Setting` by name. A `cost` is in the scale of this setting's `cost`, [0, 1], unless
+            Parameters of `Setting` by name. A `cost` is on the scale of this setting's `cost`, [0, 1], unless
             `units` are given too.
+
+        Returns
+        -------
+        Setting
+            The new setting; this one does not change.
 
         Raises
         ------
         InvalidModelError
-            If a part does not fit the others.
+            If a new part does not fit the others.
         UnknownNameError
-            If a setting has no such part.
+            If `Setting` has no parameter of this name.
 
         >>> setting = Setting(np.eye(2), [[0.0, 50.0]], [1.0, 0.0], units="euro")
         >>> setting.replace(initial=[0.5, 0.5]).initial.tolist()
@@ -302,7 +376,7 @@ class Setting(Frozen):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The states' names, or their numbers where they have none."""
+        """The names of the states, or their numbers as strings if they have no names."""
         return tuple(map(self.names.state, range(self.n_states)))
 
     @property
@@ -319,7 +393,7 @@ class Setting(Frozen):
 
     @property
     def own_cost(self) -> Array:
-        """[A, S]: the costs, or rewards, in the user's own numbers."""
+        """The costs, or rewards, in the user's own numbers, shape [A, S]."""
         return self.units.from_scaled(self.cost)
 
     def _contents(self) -> tuple[str, list[Array]]:
@@ -337,10 +411,28 @@ class Setting(Frozen):
 
 
 class POMDP(Frozen):
-    """A setting and the dynamics that the agent does not know: `transition[a, s, s′]` = θ(s′ | s, a).
+    """A `Setting` with a transition kernel.
 
-    `name` says what it is, `remarks` what a reader or a writer of the model should know; neither
-    takes part in equality.
+    Parameters
+    ----------
+    setting
+        The observation model, the costs and the initial distribution.
+    transition
+        The transition kernel θ(s′ | s, a), shape [A, S, S′].
+    name
+        A name for reports and files. It does not affect equality.
+    remarks
+        Notes on the model, for example on how it was read from a file. They do not affect equality.
+
+    Raises
+    ------
+    InvalidModelError
+        If `setting` is not a `Setting`, `transition` has the wrong shape or a row that is not a probability
+        distribution, or `remarks` is a single string.
+
+    >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0])
+    >>> POMDP(setting, [[[0.7, 0.3], [0.0, 1.0]]], name="wear")
+    POMDP('wear', Setting(2 states, 1 actions, 2 observations, cost 0 to 1))
     """
 
     setting: Setting
@@ -358,7 +450,7 @@ class POMDP(Frozen):
         if not isinstance(setting, Setting):
             raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
         if isinstance(remarks, str):
-            raise InvalidModelError(f"remarks: a list of texts is wanted, not the single text {remarks!r}")
+            raise InvalidModelError(f"remarks is the single string {remarks!r}, not a list of strings")
         self._set(
             setting=setting,
             transition=frozen(kernel("transition", transition, setting)),
@@ -387,7 +479,7 @@ class POMDP(Frozen):
 
 
 def kernel(array: str, value: npt.ArrayLike, setting: Setting) -> Array:
-    """`value` as a transition kernel `[A, S, S]` for this setting."""
+    """Return `value` as a transition kernel [A, S, S′] for `setting`; errors call it `array`."""
     sizes = (setting.n_actions, setting.n_states, setting.n_states)
     meaning = f"{sizes[0]} actions and {sizes[1]} states"
     given = shaped(array, numbers(array, value, "ast"), sizes, meaning)
@@ -395,7 +487,11 @@ def kernel(array: str, value: npt.ArrayLike, setting: Setting) -> Array:
 
 
 def _scaled(own: Array, units: Units | str, names: Names) -> tuple[Array, Units]:
-    """Costs in [0, 1] and their units: the user's numbers rescaled, or checked if said to be there."""
+    """Return costs in [0, 1] and their units.
+
+    Costs are rescaled if `units` is a name. If `units` is a `Units`, costs outside [0, 1] raise
+    `InvalidModelError`.
+    """
     if not isinstance(units, Units):
         units = Units.spanning(own, name=units)
         return units.to_scaled(own), units
@@ -404,7 +500,7 @@ def _scaled(own: Array, units: Units | str, names: Names) -> tuple[Array, Units]
         a, s = (int(i) for i in np.argwhere(outside)[0])
         raise InvalidModelError(
             f"{names.entry('cost', 'as', (a, s))} is {own[a, s]:g}, outside [0, 1]: "
-            "where Units are given, costs are given scaled"
+            "with `units` as a `Units`, costs must be scaled to [0, 1]"
         )
     return own, units
 
