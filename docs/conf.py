@@ -43,7 +43,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!psrl_pomdp).*"),  # types of other packages, in signatures
     (
         r"py:class",
-        r"psrl_pomdp\.inference\.\w+\.(AdaptationState|FreeRows|PossibleStates|Workspace)",
+        r"psrl_pomdp\.inference\.\w+\.(AdaptationState|FreeRows|History|PossibleStates|Workspace)",
     ),  # buffers
     (r"py:class", r"psrl_pomdp\.testing\.calibration\.History"),
     (r"py:class", r"psrl_pomdp\.models\.model\._SensorItself"),

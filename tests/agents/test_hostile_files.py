@@ -92,12 +92,12 @@ def put(where: Any, value: float) -> Callable[[Any], None]:
             "used_kernel is not the kernel",
         ),
         ("kernels", lambda array: array.sort(axis=0), "saved under another prior|does not sum|sums to"),
-        ("posterior.time", put((), 31), "do not add up to the 30 steps"),
-        ("posterior.belief", put((0, 0), 0.9), "belief sums neither to 1 nor to 0"),
+        ("posterior.time", put((), 31), "do not sum to the number of steps, 30"),
+        ("posterior.belief", put((0, 0), 0.9), "belief has a column that sums neither to 1 nor to 0"),
         ("posterior.counts", put((0, 0, 0, 0), -1.0), "counts contains a number outside"),
-        ("posterior.product", put(slice(None), 0.0), "product leaves no kernel possible"),
-        ("posterior.scale", put(0, 0.77), "scale is not what log_weight says"),
-        ("posterior.expected", put((0, 0), 29.0), "expected do not add up"),
+        ("posterior.product", put(slice(None), 0.0), "product and scale give no kernel a positive weight"),
+        ("posterior.scale", put(0, 0.77), "scale is not the exponential of log_weight"),
+        ("posterior.expected", put((0, 0), 29.0), "expected do not sum to the number of steps"),
     ],
 )
 def test_what_an_agent_says_is_held_against_its_prior(
@@ -110,14 +110,14 @@ def test_what_an_agent_says_is_held_against_its_prior(
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("posterior.history", put(3, 65535), "history contains a number outside [0, "),
-        ("posterior.history_start", lambda array: array.fill(0.2), "the belief after no first reading"),
+        ("posterior.history", put(3, 65535), r"history contains a number outside \[0, "),
+        ("posterior.history_start", lambda array: array.fill(0.2), "not the belief after any possible first observation"),
         ("posterior.log_rows", put((0, 0, 0), 0.0), "log_rows"),
-        ("posterior.possible", put(slice(None), 0.0), "possible leaves out a state"),
+        ("posterior.possible", put(slice(None), 0.0), "possible excludes a state that has positive belief"),
         ("posterior.size", put((), 10**9), "size is 1000000000"),
         ("posterior.tuning_step", put((), np.inf), "tuning_step contains a number that is not finite"),
         ("posterior.tuning_refreshes", put((), -1), "tuning_refreshes is -1"),
-        ("posterior.used_belief", put((0, 0), 0.77), "used_belief sums neither"),
+        ("posterior.used_belief", put((0, 0), 0.77), "used_belief has a column that sums neither"),
         ("row", put((0, 0), 10**9), "row contains a number outside"),
     ],
 )
@@ -214,9 +214,9 @@ def _npy(header: str, rest: bytes = b"") -> bytes:
         ),
         (
             _zipped(_npy("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}", bytes(8))),
-            "are no float64",
+            "are not float64",
         ),
-        (_zipped(_npy("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}", bytes(8))), "else"),
+        (_zipped(_npy("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}", bytes(8))), "unexpected entries"),
         (_zipped(_npy("(" * 9000)), "not an archive of arrays"),
         (_zipped(_npy("-" * 9000 + "1")), "not an archive of arrays"),
     ],

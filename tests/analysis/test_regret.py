@@ -162,7 +162,7 @@ def test_what_cannot_be_estimated_is_named() -> None:
         regret_curve([traces[0], other], best)
     with pytest.raises(InvalidModelError, match="no J is between"):
         curve_from_sums([1], [[0.5]], 0.5, 0.4)
-    with pytest.raises(InvalidModelError, match="for 2 times"):
+    with pytest.raises(InvalidModelError, match="2 times make it"):
         curve_from_sums([1, 2], [[0.5]], 0.5, 0.5)
     with pytest.raises(InvalidModelError, match="level is 95"):
         curve_from_sums([1], [[0.5]], 0.5, 0.5, level=95)

@@ -387,7 +387,7 @@ def rewritten(path: Path, words: dict[str, Any] | None = None, **arrays: Any) ->
         ({"bounds": [0.5, 0.6]}, {}, "from below and proves"),
         ({}, {"values": np.zeros(7)}, "from below and proves"),
         ({}, {"values": np.zeros(3)}, "points is float64 of shape (7, 2), not (3, 2)"),
-        ({}, {"values": np.full(7, np.nan)}, "values holds a number that is not finite"),
+        ({}, {"values": np.full(7, np.nan)}, "values contains a number that is not finite"),
         ({}, {"values": np.array(1.0)}, "values is float64 of shape (), not (any)"),
         ({}, {"points": np.array(1.0)}, "points is float64 of shape ()"),
         ({}, {"basis": np.zeros(3, complex)}, "basis is complex128"),

@@ -129,7 +129,7 @@ def test_a_falsified_kernel_has_weight_zero_for_good() -> None:
     assert posterior.sample_index(np.random.default_rng(0)) == 0
     posterior.update(1, None)
     assert posterior.weights.tolist() == [1.0, 0.0]
-    with pytest.raises(ImpossibleObservationError, match="have probability 0 under this kernel"):
+    with pytest.raises(ImpossibleObservationError, match="impossible under this kernel"):
         posterior.belief(posterior.prior.kernels[1])
 
 

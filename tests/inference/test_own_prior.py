@@ -397,7 +397,7 @@ def test_a_posterior_without_a_state_cannot_be_saved() -> None:
 
 @pytest.mark.parametrize("kind", [PSRLAgent, BAPOMCPAgent])
 def test_a_run_that_was_cut_short_is_taken_up(kind: Any) -> None:
-    options: dict[str, Any] = {"effort": QUICK} if kind is PSRLAgent else {"n_simulations": 20, "depth": 3}
+    options: dict[str, Any] = {"budget": QUICK} if kind is PSRLAgent else {"n_simulations": 20, "depth": 3}
     whole = simulate(TRUTH, kind(WEAR, seed=1, **options), 60, 2)
     first = Simulation(TRUTH, kind(WEAR, seed=1, **options), 2)
     first.until(25)

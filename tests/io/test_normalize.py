@@ -154,7 +154,7 @@ def test_the_commands_take_the_flag(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "T: go : sound sums to 0.999 (normalize=True in Python, or --normalize" in err
     code, out, _ = run("show", path, "--normalize", capsys=capsys)
     assert code == 0
-    assert "note: rows of T were off one by up to 0.001" in out
+    assert "info: rows of T were off one by up to 0.001" in out
     plan_file = str(tmp_path / "plan.npz")
     code, out, _ = run("solve", path, "--normalize", "--save", plan_file, "--json", capsys=capsys)
     assert code == 0

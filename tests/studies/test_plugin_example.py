@@ -125,7 +125,7 @@ def test_the_example_of_the_manual_runs(tmp_path: Path) -> None:
     ]
     shown = psrl(*compare, cwd=tmp_path)
     assert "Cautious" in shown
-    assert "doubtful: it has no to_bytes" in psrl(*check, cwd=tmp_path)
+    assert "warning: it has no to_bytes" in psrl(*check, cwd=tmp_path)
     study = next(text for kind, text in blocks if kind == "toml" and text.startswith("problem"))
     (tmp_path / "study.toml").write_text(study)
     assert "Cautious" in psrl("run", "study.toml", "--workers", "1", cwd=tmp_path)

@@ -114,7 +114,7 @@ class Forgetful(WearPrior):
         (OwnDice(), "same seed gave another sample"),
         (NotWeighted(PUMP, FAMILY.kernels, FAMILY.weights), "not drawn by the weights"),
         (Forgetful(k=1.0), "saved and restored goes on otherwise"),
-        (3, "it has no method sample(rng)"),
+        (3, "which has no method sample(rng)"),
     ],
 )
 def test_broken_priors_are_told(prior: Any, says: str) -> None:

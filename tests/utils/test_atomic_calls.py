@@ -209,7 +209,7 @@ def test_a_call_from_inside_another_one_is_refused() -> None:
 
     agent = PSRLAgent(family(1), planner=planner)
     inside.append(agent)
-    with pytest.raises(OutOfOrderError, match="from inside another one"):
+    with pytest.raises(OutOfOrderError, match="from inside another of its calls"):
         agent.act(0)
     assert agent.time == 0
 

@@ -106,7 +106,7 @@ def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
 
     finite = finite_prior_of(model)
     if kind == FINITE and finite is None:
-        raise click.UsageError(f"there is no finite family here: only --prior {DIRICHLET} can be checked")
+        raise click.UsageError(f"this model has no finite prior: use --prior {DIRICHLET}")
     prior = prior_for(model, kind or "")
     if finite is not None and default_kind(model, kind or "") == FINITE:
         return prior, f"finite: {len(finite)} kernels, kernel 0 the truth"

@@ -23,7 +23,7 @@ def finite_of(model: POMDP) -> FinitePrior:
     family = finite_prior_of(model)
     if family is None:
         raise InvalidModelError(
-            f'{model.name or "this model"} has no finite family: prior = "{DIRICHLET}" is meant'
+            f'{model.name or "this model"} has no finite prior: use prior = "{DIRICHLET}"'
         )
     return family
 
