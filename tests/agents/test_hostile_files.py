@@ -111,7 +111,11 @@ def test_what_an_agent_says_is_held_against_its_prior(
     ("name", "change", "message"),
     [
         ("posterior.history", put(3, 65535), r"history contains a number outside \[0, "),
-        ("posterior.history_start", lambda array: array.fill(0.2), "not the belief after any possible first observation"),
+        (
+            "posterior.history_start",
+            lambda array: array.fill(0.2),
+            "not the belief after any possible first observation",
+        ),
         ("posterior.log_rows", put((0, 0, 0), 0.0), "log_rows"),
         ("posterior.possible", put(slice(None), 0.0), "possible excludes a state that has positive belief"),
         ("posterior.size", put((), 10**9), "size is 1000000000"),
@@ -216,7 +220,10 @@ def _npy(header: str, rest: bytes = b"") -> bytes:
             _zipped(_npy("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}", bytes(8))),
             "are not float64",
         ),
-        (_zipped(_npy("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}", bytes(8))), "unexpected entries"),
+        (
+            _zipped(_npy("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,)}", bytes(8))),
+            "unexpected entries",
+        ),
         (_zipped(_npy("(" * 9000)), "not an archive of arrays"),
         (_zipped(_npy("-" * 9000 + "1")), "not an archive of arrays"),
     ],
