@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         ParametricPrior,
     )
     from .io import load, save
-    from .models.model import POMDP, Setting, Units
+    from .models import POMDP, Setting, Units
     from .models.structure import ModelStructure, analyze_structure
     from .planning import CertificateError, Plan, plan, plan_many, verify
     from .problems import Problem, problem
@@ -145,7 +145,7 @@ _ROOMS = {
         "UnknownNameError",
     ),
     "io": ("load", "save"),
-    "models.model": ("POMDP", "Setting", "Units"),
+    "models": ("POMDP", "Setting", "Units"),
     "planning": ("CertificateError", "Plan", "plan", "plan_many", "verify"),
     "inference": (
         "DirichletPosterior",

@@ -47,7 +47,7 @@ PLACES = {
     "files.streams": "_serialization.random_streams",
     "gym_registration": "integrations.registration",
     "machine_code": "_numba.machine_code",
-    "model": "models.model",
+    "model": "models",
     "planning.bases": "planning.interpolation.bases",
     "planning.chains": "planning.upper.chains",
     "planning.cycles": "planning.upper.cycles",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .inference.filter_bank import FilterBank
     from .inference.kernel_groups import KernelGroup
     from .inference.sampled_filter import PossibleStates, RefreshRule, SampledFilter
-    from .models.model import POMDP, Setting
+    from .models import POMDP, Setting
 
 Observation: TypeAlias = int | str | None  # a number or a name; None is a missing observation
 State: TypeAlias = Mapping[str, object]  # arrays, numbers and strings, which can be stored in a file

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.errors import ParseError
 from psrl_pomdp.io.pomdpx import read_pomdpx
-from psrl_pomdp.models.model import POMDP
+from psrl_pomdp.models import POMDP
 
 T = TypeVar("T")
 LIMIT = 100_000

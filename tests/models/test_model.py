@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -195,3 +197,18 @@ def test_units_map_into_the_interval_and_back(values: list[float], kind: Any) ->
     order = np.argsort(own if kind == "cost" else -own, kind="stable")
     assert (np.diff(scaled[order]) >= 0).all()
     assert units.difference(1.0) == width
+
+
+def test_pickles_of_version_0_1_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 0.1 had one module `model`; pickles name the module of a class."""
+    monkeypatch.delitem(sys.modules, "psrl_pomdp.model", raising=False)  # Python warns once
+    with pytest.warns(DeprecationWarning, match=r"psrl_pomdp\.model is now psrl_pomdp\.models"):
+        old = import_module("psrl_pomdp.model")
+    assert (old.POMDP, old.Setting, old.Units) == (POMDP, Setting, Units)
+    m = model()
+    by_place = pickle.dumps(m, protocol=0)
+    by_old_path = by_place
+    for place in (b"setting", b"pomdp", b"units"):
+        by_old_path = by_old_path.replace(b"psrl_pomdp.models." + place, b"psrl_pomdp.model")
+    assert by_old_path != by_place
+    assert pickle.loads(by_old_path).fingerprint == m.fingerprint

@@ -21,7 +21,7 @@ from psrl_pomdp import (
     simulate,
 )
 from psrl_pomdp.agents.planning_budget import FINITE_RTOL
-from psrl_pomdp.models.model import Units
+from psrl_pomdp.models import Units
 from psrl_pomdp.planning import solve as planner
 from psrl_pomdp.planning.accuracy import COARSE, Accuracy, at_stake
 

@@ -22,7 +22,7 @@ from psrl_pomdp.inference.choosing import (
     sample_model,
     with_setting,
 )
-from psrl_pomdp.models.model import Frozen
+from psrl_pomdp.models import Frozen
 from psrl_pomdp.report.page import page
 from psrl_pomdp.report.page_data import PageData
 from psrl_pomdp.studies import experiment

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._utils.deprecation import renamed_keywords
 from ..errors import InvalidModelError
-from ..models.model import POMDP
+from ..models import POMDP
 from ..planning import Plan, plan
 
 Tolerance = Callable[[int], float]  # t_k -> ε_k

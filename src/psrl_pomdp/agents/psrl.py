@@ -44,7 +44,7 @@ from ..inference.encoding import (
 )
 from ..inference.filter_bank import FilterBank, likelihoods
 from ..inference.sampled_filter import PossibleStates, RefreshRule, SampledFilter
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from ..models.structure import reachable_states
 from ..planning import Plan, plan
 from ..planning.accuracy import COARSE, Accuracy

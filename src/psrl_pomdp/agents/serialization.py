@@ -22,7 +22,7 @@ from .._serialization.random_streams import StreamWords, stream_in, stream_out
 from ..errors import InvalidModelError
 from ..inference.dirichlet_prior import ties_of as ties_of
 from ..inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
-from ..models.model import Kind, Setting, Units
+from ..models import Kind, Setting, Units
 from ..planning import Plan, plan
 from ..planning.plan_files import plan_from_bytes
 from . import serialization_checks as checks

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from .._serialization.contents import LARGEST_TIME, Contents
 from .._utils.arrays import Array
 from ..errors import PSRLError
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from ..planning import Plan
 from ..planning.verification import check_certificate, check_words, dynamics_for
 from ..protocols import FiniteSupport, HasSupport

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..inference.choosing import is_always_positive
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from ..models.structure import ModelStructure, analyze_structure
 from ..planning import Plan, plan
 from ..protocols import FiniteSupport, Prior

@@ -39,7 +39,7 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array
 from ..errors import InvalidModelError
-from ..models.model import Setting
+from ..models import Setting
 from ..planning import Plan, plan
 from ..protocols import FiniteSupport, Prior
 from .separation import Separation, separation

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.arrays import Array
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from ..planning import Plan
 from ..protocols import FiniteSupport
 from .separation import Separation

@@ -38,7 +38,7 @@ from .._utils.arrays import Array, Index
 from .._utils.issues import Issue
 from ..agents import compiled_steps as steps
 from ..errors import InvalidModelError
-from ..models.model import Units
+from ..models import Units
 from ..planning import Plan
 from ..simulation.trace import Trace
 from .bounds import Constant, largest_span

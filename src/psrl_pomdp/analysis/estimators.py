@@ -31,7 +31,7 @@ from scipy import stats
 from .._utils.arrays import Array, Index
 from ..agents import compiled_steps as steps
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from ..models.model import Units
+from ..models import Units
 from ..planning import Plan
 from ..simulation.trace import Trace
 

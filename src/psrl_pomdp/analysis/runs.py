@@ -10,7 +10,7 @@ from .._utils.deprecation import renamed_keywords
 from ..agents.planning_budget import PlanningBudget
 from ..agents.psrl import PSRLAgent
 from ..inference.choosing import sample_model
-from ..models.model import POMDP
+from ..models import POMDP
 from ..planning import Plan, plan
 from ..protocols import Prior
 from ..simulation.runs import Agent, simulate

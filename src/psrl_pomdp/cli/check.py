@@ -23,7 +23,7 @@ from .common import (
 if TYPE_CHECKING:
     from ..analysis.assumptions import Assessment
     from ..analysis.bounds import Constant
-    from ..models.model import POMDP
+    from ..models import POMDP
     from ..protocols import Prior
 
 ASSUMPTION_FAILS = 3  # the exit code

@@ -16,7 +16,7 @@ from ..registry import BUILT_IN
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..models.model import POMDP
+    from ..models import POMDP
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -14,7 +14,7 @@ from .study_display import show_and_run
 
 if TYPE_CHECKING:
     from ..inference import FinitePrior
-    from ..models.model import POMDP
+    from ..models import POMDP
     from ..studies.runner import Progress
     from ..studies.savings import Amount
     from ..studies.store import Store

@@ -20,7 +20,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..models.model import POMDP
+    from ..models import POMDP
 
 _MOST_LISTED = 12
 

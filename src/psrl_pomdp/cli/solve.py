@@ -33,7 +33,7 @@ from .common import (
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from ..models.model import POMDP, Units
+    from ..models import POMDP, Units
     from ..planning import Plan, Round
 
 GAP_LEFT_OPEN = 3  # the exit code

@@ -18,7 +18,7 @@ from .common import (
 from .solve import outward
 
 if TYPE_CHECKING:
-    from ..models.model import POMDP
+    from ..models import POMDP
     from ..planning import Plan
 
 

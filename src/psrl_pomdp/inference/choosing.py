@@ -16,7 +16,7 @@ from ..errors import InvalidModelError
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..models.model import POMDP, Setting
+    from ..models import POMDP, Setting
     from ..protocols import Prior
     from . import DirichletPrior, FinitePrior
 
@@ -88,7 +88,7 @@ def sample_model(prior: Prior, rng: np.random.Generator, name: str = "") -> POMD
 
     The POMDP is called `name` unless the prior names it.
     """
-    from ..models.model import POMDP
+    from ..models import POMDP
     from ..protocols import FiniteSupport, SamplesModels
 
     if isinstance(prior, SamplesModels):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array, distributions, finite, frozen, numbers, shaped
 from ..errors import InvalidModelError
-from ..models.model import POMDP, Frozen, Setting
+from ..models import POMDP, Frozen, Setting
 
 if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior

@@ -19,7 +19,7 @@ from ..errors import (
     UnknownNameError,
     did_you_mean,
 )
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from ..protocols import (
     BatchUpdates,
     InitialByKernel,

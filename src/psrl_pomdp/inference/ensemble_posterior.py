@@ -36,7 +36,7 @@ import numpy.typing as npt
 from .._numba import jit as compiled
 from .._utils.arrays import Array, Index
 from ..errors import ImpossibleObservationError, OutOfOrderError
-from ..models.model import Setting, kernel
+from ..models import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import sampled_filter as ensemble

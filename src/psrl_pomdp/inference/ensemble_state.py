@@ -8,7 +8,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..errors import InvalidModelError
-from ..models.model import Setting
+from ..models import Setting
 from . import filter_bank as filtering
 from .encoding import same_prior
 from .history import History

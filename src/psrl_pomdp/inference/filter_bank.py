@@ -34,7 +34,7 @@ import numpy as np
 
 from .._numba.jit import jit_inline, jit_noalloc
 from .._utils.arrays import Array, Index, States
-from ..models.model import Setting
+from ..models import Setting
 
 LANES = 16  # L: the number of kernels in a block; a power of two, for `update_expected_counts`
 _FEW = 8  # up to this number of states, loops over states and next states are unrolled

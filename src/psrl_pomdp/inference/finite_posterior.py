@@ -20,7 +20,7 @@ import numpy.typing as npt
 from .._numba import jit as compiled
 from .._utils.arrays import Array
 from ..errors import ImpossibleObservationError, InvalidModelError, OutOfOrderError
-from ..models.model import Setting, kernel
+from ..models import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import snapshots

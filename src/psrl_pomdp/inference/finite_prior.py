@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array, Names, distributions, frozen, numbers, shaped
 from ..errors import InvalidModelError
-from ..models.model import POMDP, Frozen, Setting, kernel
+from ..models import POMDP, Frozen, Setting, kernel
 
 if TYPE_CHECKING:
     from .finite_posterior import FinitePosterior

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._utils.arrays import Array, Names, distributions, frozen
 from ..errors import InvalidModelError
-from ..models.model import POMDP, Frozen, Setting
+from ..models import POMDP, Frozen, Setting
 from ..protocols import GroupsKernels, HasSupport, ReplacesSetting
 from .encoding import check_protocol, initial_of, model_of
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array, distributions
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 
 if TYPE_CHECKING:
     from .ensemble_posterior import EnsemblePosterior

@@ -15,7 +15,7 @@ import numpy as np
 from .._serialization.archives import Arrays
 from .._serialization.contents import Contents
 from ..errors import InvalidModelError
-from ..models.model import Setting
+from ..models import Setting
 from ..protocols import Posterior, Prior, ResumablePrior
 from . import DirichletPrior, FinitePrior
 from .dirichlet_prior import ties_of

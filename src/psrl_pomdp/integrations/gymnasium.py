@@ -35,7 +35,7 @@ from ..errors import InvalidModelError, OutOfOrderError
 from ..inference.encoding import action_number
 from ..inference.filter_bank import sample_categorical
 from ..io import endings, load
-from ..models.model import POMDP
+from ..models import POMDP
 from ..problems import problem
 from ..simulation.runs import Agent
 

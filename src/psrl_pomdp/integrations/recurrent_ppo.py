@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from ..models.model import POMDP
+from ..models import POMDP
 from ..simulation.runs import simulate
 from ..simulation.trace import Trace
 from .gymnasium import POMDPEnv

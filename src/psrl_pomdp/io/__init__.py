@@ -12,7 +12,7 @@ from pathlib import Path
 from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from ..errors import InvalidModelError, ParseError
-from ..models.model import POMDP
+from ..models import POMDP
 from .formats import READABLE, WRITABLE, FileFormat, endings, format_of
 from .rows import RowRule
 

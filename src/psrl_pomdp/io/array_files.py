@@ -23,7 +23,7 @@ import numpy.typing as npt
 from .._serialization.archives import Room, unpack
 from .._utils.arrays import Names, checked_names, numbers
 from ..errors import InvalidModelError, ParseError
-from ..models.model import POMDP, SENSOR, Kind, Setting, Units
+from ..models import POMDP, SENSOR, Kind, Setting, Units
 from .rows import RowRule
 
 # Nested lists of any depth; their shape is checked where they become arrays.

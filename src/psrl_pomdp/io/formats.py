@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .. import registry
 from ..errors import UnknownNameError
-from ..models.model import POMDP
+from ..models import POMDP
 from .array_files import read_json, read_npz, write_json, write_npz
 from .pomdp.reader import read_pomdp
 from .pomdp.writer import write_pomdp

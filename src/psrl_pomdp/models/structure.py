@@ -22,7 +22,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from .._utils.arrays import Array, Index, Mask
-from .model import POMDP, Setting
+from .pomdp import POMDP
+from .setting import Setting
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 from ..errors import InvalidModelError
-from ..models.model import Units
+from ..models import Units
 
 COARSE = 0.2  # a plan whose gap is a larger share of what is at stake is a coarse one
 MIN_GAP = 1e-11  # scaled gap below which rounding leaves no hope to close it

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from .._utils.arrays import Array, Index, Mask
-from ..models.model import POMDP
+from ..models import POMDP
 from ..models.structure import reachable
 
 

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 import numpy.typing as npt
 
 from .._utils.arrays import Array, numbers
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from .solution import Plan
 from .solve import plan
 

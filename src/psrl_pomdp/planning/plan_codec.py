@@ -15,7 +15,7 @@ from .._serialization.archives import Room, pack
 from .._serialization.contents import VERSION, Contents, opened
 from .._utils.arrays import checked_names
 from ..errors import InvalidModelError, ParseError
-from ..models.model import Kind, Units
+from ..models import Kind, Units
 from .certificate_checks import CertificateError, check_arrays
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..models.model import Units
+from ..models import Units
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
 from .rounds import Round

@@ -11,7 +11,7 @@ from .._numba import jit as compiled
 from .._utils.stopwatch import PLANNING
 from .._utils.threads import ONE_THREAD
 from ..errors import InvalidModelError
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from .accuracy import COARSE, Accuracy, at_stake
 from .bound_pair import BoundPair
 from .dynamics import BeliefDynamics, Dynamics

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, eye_array, vstack
 
 from .._utils.arrays import Array
-from ..models.model import POMDP
+from ..models import POMDP
 from .certificate_checks import CertificateError, check_arrays
 from .dynamics import BeliefDynamics, Dynamics
 from .lower.certificate import LowerCertificate

@@ -22,7 +22,7 @@ from .. import registry
 from .._utils.arrays import Array
 from ..errors import InvalidModelError, PSRLError, UnknownNameError, did_you_mean
 from ..inference import DirichletPrior, FinitePrior
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from ..registry import Plugin
 
 

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from .._utils.arrays import Array, numbers
 from ..errors import InvalidModelError
-from ..models.model import Setting
+from ..models import Setting
 from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
 
 _RENEWAL = "replacing brings back the best state from everywhere, and without it the worst one comes"

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..errors import InvalidModelError
-from ..models.model import Setting
+from ..models import Setting
 from .catalogue import Assumptions, Parts, bounded, count, register, uniform
 
 _POSITIVE = "holds: every transition has positive probability (Platzman 1980)"

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._utils.arrays import Array, numbers
 from ..errors import InvalidModelError
-from ..models.model import Setting
+from ..models import Setting
 from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._utils.arrays import Array
-from ..models.model import Setting
+from ..models import Setting
 from .catalogue import Assumptions, Parts, bounded, count, fraction, register, uniform
 
 

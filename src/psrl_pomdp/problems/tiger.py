@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..models.model import Setting
+from ..models import Setting
 from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
 
 

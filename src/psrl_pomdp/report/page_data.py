@@ -23,7 +23,7 @@ from ..analysis.estimators import RegretCurve
 from ..analysis.growth import Growth, fit_growth
 from ..errors import InvalidModelError, PSRLError
 from ..inference.choosing import DIRICHLET, FINITE, default_kind
-from ..models.model import POMDP, Units
+from ..models import POMDP, Units
 from ..planning import Plan, plan
 from ..studies.agent_kinds import kind_of
 from ..studies.comparison import compare, told_of

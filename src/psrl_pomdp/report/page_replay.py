@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..agents.episode_records import Info
-from ..models.model import Units
+from ..models import Units
 from ..studies.experiment import Experiment
 from ..studies.results import RunResult
 from .page_style import PageFigure, Table, Trace, axis_of, label

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..models.model import POMDP
+    from ..models import POMDP
     from ..planning import Plan
 
 ENDINGS = (".svg", ".pdf")

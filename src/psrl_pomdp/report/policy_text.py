@@ -22,7 +22,7 @@ import numpy as np
 from .._utils.arrays import Array, Index, Mask
 
 if TYPE_CHECKING:
-    from ..models.model import POMDP
+    from ..models import POMDP
     from ..planning import Plan
 
 

@@ -13,7 +13,7 @@ from .._serialization.contents import LARGEST_TIME, Contents
 from .._serialization.random_streams import StreamWords
 from .._utils.arrays import Array
 from ..agents import compiled_steps as steps
-from ..models.model import POMDP
+from ..models import POMDP
 
 MOVING = ("present", "belief", "visits", "sums")  # what changes of a world
 

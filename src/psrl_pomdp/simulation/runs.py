@@ -26,7 +26,7 @@ from ..agents import compiled_steps as steps
 from ..errors import InvalidModelError, OutOfOrderError, ParseError
 from ..inference.filter_bank import sample_categorical
 from ..inference.sampled_filter import SampledFilter
-from ..models.model import POMDP
+from ..models import POMDP
 from ..protocols import Agent as Agent
 from ..protocols import CompiledAgent, EpisodicAgent, RestoresAgents, SavableAgent
 from .run_files import MOVING, KeptRun, RunWords

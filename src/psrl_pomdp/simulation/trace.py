@@ -13,7 +13,7 @@ from .._utils.deprecation import warn_renamed
 from ..agents import compiled_steps as steps
 from ..agents.episode_records import EpisodeRecord
 from ..errors import InvalidModelError
-from ..models.model import POMDP
+from ..models import POMDP
 from ..planning import Plan
 
 

@@ -124,7 +124,7 @@ def _planner() -> None:
 def _runs() -> None:
     """Run an agent that learns nothing."""
     from ..agents.baselines.random_agent import RandomAgent
-    from ..models.model import POMDP, Setting
+    from ..models import POMDP, Setting
     from ..planning import plan
     from .runs import simulate
 
@@ -136,7 +136,7 @@ def _runs() -> None:
 def _posterior(kind: str, n_states: int) -> None:
     """Run an agent with such a posterior for a few steps, in both ways; move an ensemble."""
     from ..inference import DirichletPrior, FinitePrior
-    from ..models.model import Setting
+    from ..models import Setting
 
     even = np.full((2, n_states, n_states), 1.0 / n_states)
     cost = np.linspace(0.0, 1.0, 2 * n_states).reshape(2, n_states)
@@ -150,7 +150,7 @@ def _posterior(kind: str, n_states: int) -> None:
 def _learner(prior: Prior, kernel: Array) -> Any:
     """Run an agent for a few steps, in both ways, and return its posterior."""
     from ..agents.psrl import PlanningBudget, PSRLAgent
-    from ..models.model import POMDP
+    from ..models import POMDP
     from ..planning import plan
     from .runs import simulate
 
@@ -194,7 +194,7 @@ def _other_learners() -> None:
     from ..agents.baselines.base import belief_after
     from ..agents.baselines.coarse_planner import nearest
     from ..inference import DirichletPrior
-    from ..models.model import POMDP, Setting
+    from ..models import POMDP, Setting
 
     halves = np.full((2, 2, 2), 0.5)
     world = POMDP(Setting(halves[0], halves[0], halves[0, 0]), halves)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..agents.planning_budget import PlanningBudget
     from ..agents.schedules import Schedule
     from ..inference import DirichletPrior
-    from ..models.model import POMDP
+    from ..models import POMDP
     from ..protocols import Planner, Prior
     from ..simulation.runs import Agent
 

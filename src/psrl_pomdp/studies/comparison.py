@@ -21,7 +21,7 @@ from scipy import stats
 
 from ..analysis.estimators import RegretCurve
 from ..inference.choosing import DIRICHLET, FINITE, default_kind, finite_prior_of
-from ..models.model import POMDP
+from ..models import POMDP
 from .agent_kinds import KINDS, kind_of
 from .store import Store
 from .study import AgentSpec

@@ -21,7 +21,7 @@ from ..errors import InvalidModelError
 from ..inference import DirichletPrior
 from ..inference.choosing import dirichlet_prior_of, kind_of, prior_for, sample_model
 from ..io import load
-from ..models.model import POMDP
+from ..models import POMDP
 from ..planning import Plan, plan
 from ..problems import problem
 from ..protocols import Agent, Planner, Prior

@@ -15,7 +15,7 @@ from typing import Any
 from .. import registry
 from .._utils.issues import Issue
 from ..errors import InvalidModelError, ParseError, PSRLError
-from ..models.model import POMDP
+from ..models import POMDP
 from ..registry import Plugin
 from ..testing.checks import check_agent, check_model, check_planner, check_posterior
 from ..testing.prior_checks import check_prior

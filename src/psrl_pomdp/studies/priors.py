@@ -14,7 +14,7 @@ from .. import registry
 from ..errors import InvalidModelError, PSRLError, did_you_mean
 from ..inference import DirichletPrior, FinitePrior
 from ..inference.choosing import DIRICHLET, default_kind, dirichlet_prior_of, finite_prior_of
-from ..models.model import POMDP
+from ..models import POMDP
 from ..registry import Plugin
 
 

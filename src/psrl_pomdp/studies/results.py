@@ -22,7 +22,7 @@ from .study import Study
 
 if TYPE_CHECKING:
     from .._utils.arrays import Array
-    from ..models.model import Units
+    from ..models import Units
 
 FORMAT = 2
 
@@ -141,7 +141,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def units(self) -> Units:
         """What the scaled costs mean in the user's numbers."""
-        from ..models.model import Units
+        from ..models import Units
 
         return Units(*self.unit_values)
 

@@ -27,7 +27,7 @@ from ..analysis.estimators import RegretCurve, curve_from_sums
 from ..errors import InvalidModelError
 from ..inference import FinitePrior
 from ..inference.choosing import uniform_rows, with_setting
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from ..planning import Plan, plan
 from ..protocols import Prior
 from ..simulation.runs import simulate

@@ -15,7 +15,7 @@ from .results import RunResult, jobs_of
 from .store import Store, StudyError
 
 if TYPE_CHECKING:
-    from ..models.model import Units
+    from ..models import Units
     from ..planning import Plan
     from .experiment import Experiment
 

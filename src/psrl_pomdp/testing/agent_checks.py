@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..models.model import POMDP
+from ..models import POMDP
 from ..simulation.runs import simulate
 
 Factory = Callable[[int], Any]

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..inference.encoding import initial_of, model_of
-from ..models.model import Setting
+from ..models import Setting
 from ..protocols import FiniteSupport, Posterior, Prior
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from .._utils.integers import is_integer
 from .._utils.issues import Issue
 from ..errors import ParseError, PSRLError
-from ..models.model import POMDP, Setting
+from ..models import POMDP, Setting
 from ..models.structure import ModelStructure, analyze_structure
 from ..protocols import Planner, Posterior, Prior, Solution
 

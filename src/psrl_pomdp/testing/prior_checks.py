@@ -13,7 +13,7 @@ from .._utils.issues import Issue
 from ..errors import PSRLError
 from ..inference.encoding import check_protocol
 from ..inference.parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample
-from ..models.model import kernel
+from ..models import kernel
 from ..protocols import FiniteSupport, HasSupport, Prior, ResumablePrior
 from .calibration import replay, simulate, z_scores
 

@@ -36,7 +36,7 @@ from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
 from ...inference.encoding import check_protocol
 from ...inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
-from ...models.model import Setting
+from ...models import Setting
 from ...protocols import Compilable, Posterior, Prior, WeightedKernels
 from ..serialization import SettingWords, setting_in, setting_out
 from .options import number, whole_number

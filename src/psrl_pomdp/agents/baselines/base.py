@@ -23,7 +23,7 @@ from ..._utils.arrays import Array, Index
 from ...inference.encoding import first_number, reading_number
 from ...inference.filter_bank import first_likelihood, likelihoods
 from ...inference.sampled_filter import SampledFilter, update_sampled_filter
-from ...models.model import POMDP, Setting
+from ...models import POMDP, Setting
 from ...planning import Plan
 from ...protocols import Solution
 from .. import compiled_steps as steps

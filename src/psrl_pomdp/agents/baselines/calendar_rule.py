@@ -25,7 +25,7 @@ from ..._serialization.archives import as_saved_agent
 from ..._utils.arrays import Array
 from ...errors import InvalidModelError
 from ...inference.encoding import action_number
-from ...models.model import POMDP
+from ...models import POMDP
 from .options import whole_number
 
 _RESTART = 1e-9  # chance that a round starts over: far below what matters, far above rounding

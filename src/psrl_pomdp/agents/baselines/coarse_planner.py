@@ -23,7 +23,7 @@ from ..._numba.jit import LEARNING, jit
 from ..._utils.arrays import Array, Index
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
-from ...models.model import POMDP, Units
+from ...models import POMDP, Units
 from ...planning import optimal_gain
 
 MOST_POINTS = 30_000

@@ -43,7 +43,7 @@ from ..._utils.arrays import Array
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
 from ...inference.encoding import is_lost, number_of
-from ...models.model import POMDP
+from ...models import POMDP
 
 _RESTART = 1e-9  # chance to start over: far below what matters, far above rounding
 _FEW = 729  # deterministic policies that are all tried

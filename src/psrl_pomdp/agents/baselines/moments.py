@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ..._utils.arrays import Array
 from ...errors import InvalidModelError
-from ...models.model import Setting
+from ...models import Setting
 from .base import floored
 
 SMALLEST_SINGULAR_VALUE = 1e-6  # of a sensor that can be inverted at all

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from ..._utils.arrays import Array
 from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
-from ...models.model import POMDP, Setting
+from ...models import POMDP, Setting
 from ..planning_budget import PlanningBudget
 from .base import Learner, Player, Seed, drawn_near
 from .moments import Moments

@@ -36,7 +36,7 @@ import numpy.typing as npt
 
 from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
-from ...models.model import POMDP, Setting
+from ...models import POMDP, Setting
 from ...protocols import Solution
 from ..planning_budget import PlanningBudget
 from .base import Learner, Player, Seed, belief_after, drawn_near

@@ -17,7 +17,7 @@ from ..._serialization.contents import LARGEST_TIME, VERSION, Contents, opened
 from ..._serialization.random_streams import StreamWords, stream_in, stream_out
 from ...errors import InvalidModelError, ParseError
 from ...io.array_files import read_json, write_json
-from ...models.model import POMDP
+from ...models import POMDP
 from ...planning import Plan
 from ...planning.plan_files import plan_from_bytes
 from ..serialization_checks import budget_in, has_sizes

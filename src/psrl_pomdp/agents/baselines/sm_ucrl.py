@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._utils.deprecation import renamed_keywords
-from ...models.model import POMDP, Setting
+from ...models import POMDP, Setting
 from ..planning_budget import PlanningBudget
 from .base import Learner, Seed
 from .memoryless import MemorylessPolicy, best_memoryless, cumulative

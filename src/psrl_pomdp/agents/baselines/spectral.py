@@ -39,7 +39,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..._utils.arrays import Array
 from ...errors import InvalidModelError
-from ...models.model import POMDP, SENSOR, Setting
+from ...models import POMDP, SENSOR, Setting
 from .base import drawn_near, floored
 from .moments import sensor_inverse
 

@@ -36,7 +36,7 @@ from ...inference import DirichletPrior
 from ...inference.dirichlet_prior import log_dirichlet
 from ...inference.encoding import reading_number
 from ...inference.prior_files import prior_in, prior_out
-from ...models.model import POMDP, Setting
+from ...models import POMDP, Setting
 from ...planning import Plan
 from ...planning.plan_files import plan_from_bytes
 from ..planning_budget import PlanningBudget

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from ..._utils.arrays import Array, Names, distributions
 from ...errors import InvalidModelError, ParseError, did_you_mean
-from ...models.model import POMDP, Setting, Units
+from ...models import POMDP, Setting, Units
 from ..rows import RowRule
 from .tokens import NUMBER, RULES, SHORTHANDS, MalformedError, Source, Statement, statements
 

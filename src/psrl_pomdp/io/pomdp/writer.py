@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._utils.arrays import Array
 from ...errors import InvalidModelError
-from ...models.model import POMDP, Setting, Units
+from ...models import POMDP, Setting, Units
 from .tokens import KEYWORDS, SHORTHANDS
 
 # Names that every reader of the format takes, not only ours.

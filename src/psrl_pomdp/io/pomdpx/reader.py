@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._utils.arrays import Array
 from ...errors import InvalidModelError, ParseError, did_you_mean
-from ...models.model import POMDP, Setting
+from ...models import POMDP, Setting
 from ..rows import RowRule
 from .document import Node, fail, finite_number, only, parse, quoted
 from .tables import Function, Table, Work, filled

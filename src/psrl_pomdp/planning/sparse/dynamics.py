@@ -16,7 +16,7 @@ from scipy.sparse import csc_array, csr_array, diags_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from ..._utils.arrays import Array, Index
-from ...models.model import POMDP
+from ...models import POMDP
 from ..dynamics import BeliefDynamics, Factors, first_beliefs
 from ..limits import Limits, unlimited
 
