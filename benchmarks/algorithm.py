@@ -252,7 +252,7 @@ def ours(parts: Parts) -> tuple[float, np.ndarray]:
     run = Simulation(parts.prior.model(0), agent, seed=0)
     run.until(1)
     agent.sampled_filter.transition[..., 0] = parts.prior.kernels[0]
-    agent.sampled_filter.belief[:, 0] = run.world.belief
+    agent.sampled_filter.belief[:, 0] = run.environment.belief
     now = agent.current_episode
     policy = now.policy._replace(vectors=parts.vectors, actions=parts.actions)
     agent.current_episode = replace(now, policy=policy)
@@ -260,7 +260,7 @@ def ours(parts: Parts) -> tuple[float, np.ndarray]:
     agent.episode_clock.pseudo_start[:] = 1 << 40
     actions, readings = np.zeros(parts.n + 1, np.uint16), np.zeros(parts.n + 1, np.uint16)
     begun = time.process_time()
-    done = agent.play(run.world, parts.uniforms, actions, readings, 1)
+    done = agent.play(run.environment, parts.uniforms, actions, readings, 1)
     assert done == parts.n
     return time.process_time() - begun, actions
 

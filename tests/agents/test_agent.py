@@ -347,7 +347,7 @@ def test_saved_in_the_middle_of_an_episode_is_as_if_never_stopped(
     assert isinstance(run.agent, PSRLAgent)
     run.agent.save(tmp_path / "agent.npz")
     loaded: Any = PSRLAgent.load(tmp_path / "agent.npz", schedule=schedule)
-    run.agent = run.learner = loaded
+    run.agent = run.episodic_agent = loaded
     halves = run.until(300)
     assert (halves.actions == whole.actions).all()
     assert halves.episodes == whole.episodes

@@ -81,7 +81,7 @@ def put(where: Any, value: float) -> Callable[[Any], None]:
         ("clock", put(0, -7), "clock contains a number outside"),
         ("clock", put(0, 29), "clock says t = 29, the posterior 30"),
         ("clock", put(1, 10**6), "the schedule does not"),
-        ("clock", put(3, 1), "the present episode is over"),
+        ("clock", put(3, 1), "the current episode is over"),
         ("pseudo", put((0, 0), 5), "pseudo is not what can follow"),
         ("used", put(0, np.nan), "used contains a number that is not finite"),
         ("used", put((0, 0), 0.9), "used, the belief, does not sum to 1"),
@@ -271,7 +271,7 @@ def test_a_kept_run_that_was_rewritten_changes_nothing() -> None:
         ("readings", put(5, 60000), "readings contains a number outside"),
         ("world.present", put(0, 10**6), "world.present"),
         ("world.belief", put(0, np.nan), "world.belief contains a number that is not finite"),
-        ("world.visits", put((0, 0), 99), "world.visits do not add up"),
+        ("world.visits", put((0, 0), 99), "world.visits do not sum"),
         ("taken.times", put(0, 2), "taken.times are not the times"),
         ("agent", put(slice(50, 60), 0), "agent|archive"),
     ]

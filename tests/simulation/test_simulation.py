@@ -218,9 +218,9 @@ def test_what_cannot_be_run_is_named() -> None:
         simulate(prior.model(0), agent, 10, checkpoints=[0, 5])
     used = PSRLAgent(prior, budget=COARSE)
     used.act(0)
-    with pytest.raises(InvalidModelError, match="lived for 1 steps"):
+    with pytest.raises(InvalidModelError, match="used for 1 steps"):
         simulate(prior.model(0), used, 10)
-    with pytest.raises(InvalidModelError, match="states 2, and the agent was told 3"):
+    with pytest.raises(InvalidModelError, match="environment has 2 states, and the agent's setting has 3"):
         simulate(problem("no-sensor"), agent, 10)
     with pytest.raises(InvalidModelError, match="horizon is 0"):
         simulate(prior.model(0), agent, 0)

@@ -143,7 +143,7 @@ def process_observation(
     expected: Array,
     likelihood: Array,
     action: int,
-    reading: int,
+    observation: int,
 ) -> None:
     """Update h_{t+1}(·; θ_k), t and m̃_{t+1}, and set `clock[END_REASON]` if the episode is over.
 
@@ -151,9 +151,9 @@ def process_observation(
     observation has probability 0 under θ_k.
     """
     clock, pseudo = episode.clock, episode.pseudo
-    update_sampled_filter(sampled, likelihood[action, reading], action)
-    if policy.node[0] >= 0 and reading < policy.successors.shape[1]:
-        policy.node[0] = policy.successors[policy.node[0], reading]
+    update_sampled_filter(sampled, likelihood[action, observation], action)
+    if policy.node[0] >= 0 and observation < policy.successors.shape[1]:
+        policy.node[0] = policy.successors[policy.node[0], observation]
     clock[T] += 1
     t = clock[T]
     if clock[COUNT_RULE] == EXPECTED:
@@ -192,42 +192,44 @@ def counts_doubled(pseudo: Index, pseudo_start: Index) -> bool:
 
 
 @jit_noalloc(error_model="numpy", linked=True)
-def environment_step(world: EnvironmentState, action: int, sampled: SampledFilter, uniforms: Array) -> None:
+def environment_step(
+    environment: EnvironmentState, action: int, sampled: SampledFilter, uniforms: Array
+) -> None:
     """Draw the next state and observation after an action; update h(·; θ*), the visits and the sums."""
-    transition, belief, sums = world.transition[action], world.belief, world.sums
-    state = world.present[STATE]
+    transition, belief, sums = environment.transition[action], environment.belief, environment.sums
+    state = environment.present[STATE]
     n_states = len(belief)
     expected, gap_cost, gap_belief, gap_kernel = 0.0, 0.0, 0.0, 0.0
     for s in range(n_states):
-        expected += belief[s] * world.cost[action, s]
-        gap_cost += (belief[s] - sampled.belief[s, 0]) * world.cost[action, s]
+        expected += belief[s] * environment.cost[action, s]
+        gap_cost += (belief[s] - sampled.belief[s, 0]) * environment.cost[action, s]
         gap_belief += abs(belief[s] - sampled.belief[s, 0])
         gap_kernel += abs(transition[state, s] - sampled.transition[action, state, s, 0])
-    sums[COST] += world.cost[action, state]
+    sums[COST] += environment.cost[action, state]
     sums[EXPECTED_COST] += expected
     sums[COST_GAP] += gap_cost
     sums[BELIEF_GAP] += gap_belief
     sums[KERNEL_GAP] += gap_kernel
-    world.visits[action, state] += 1
+    environment.visits[action, state] += 1
     state = sample_categorical(transition[state], uniforms[0])
-    reading = sample_categorical(world.sensor[action, state], uniforms[1])
-    world.present[STATE], world.present[OBSERVATION] = state, reading
-    filtered(transition, world.sensor[action], belief, reading, world.after)
+    observation = sample_categorical(environment.sensor[action, state], uniforms[1])
+    environment.present[STATE], environment.present[OBSERVATION] = state, observation
+    filtered(transition, environment.sensor[action], belief, observation, environment.after)
     total = 0.0
     for s in range(n_states):
-        total += world.after[s]
+        total += environment.after[s]
     for s in range(n_states):
-        belief[s] = world.after[s] / total
+        belief[s] = environment.after[s] / total
 
 
 @jit_noalloc(inner=True, linked=True)
-def filtered(transition: Array, sensor: Array, belief: Array, reading: int, after: Array) -> None:
+def filtered(transition: Array, sensor: Array, belief: Array, observation: int, after: Array) -> None:
     """Compute b M[a, o] = P(o | b, a) τ(b, a, o) in `after`."""
     for t in range(len(after)):
         mass = 0.0
         for s in range(len(belief)):
             mass += belief[s] * transition[s, t]
-        after[t] = mass * sensor[t, reading]
+        after[t] = mass * sensor[t, observation]
 
 
 @jit_noalloc()
@@ -242,7 +244,7 @@ def expected_value(vectors: Array, transition: Array, sensor: Array, belief: Arr
 
 @jit_noalloc()
 def run_episode(
-    world: EnvironmentState,
+    environment: EnvironmentState,
     uniforms: Array,
     filters: FilterBank,
     possible: PossibleStates,
@@ -252,29 +254,29 @@ def run_episode(
     episode: EpisodeClock,
     flags: Index,
     actions: Codes,
-    readings: Codes,
+    observations: Codes,
     begin: int,
 ) -> tuple[int, int]:
     """Run agent and environment from their present states, one action for each row of `uniforms`.
 
     `uniforms[n, 2]` are the random numbers of the environment. `flags` has the entries LAST_ACTION,
-    OBSERVATION_PROCESSED and N_PROCESSED. `actions` and `readings` are written from `begin` on. `rule` says
-    when the posterior needs a refresh. Returns how many actions were taken, and why the loop stopped.
+    OBSERVATION_PROCESSED and N_PROCESSED. `actions` and `observations` are written from `begin` on. `rule`
+    says when the posterior needs a refresh. Returns how many actions were taken, and why the loop stopped.
     """
     done = 0
     while done < len(uniforms):
         if not flags[OBSERVATION_PROCESSED]:
-            action, reading = flags[LAST_ACTION], world.present[OBSERVATION]
+            action, observation = flags[LAST_ACTION], environment.present[OBSERVATION]
             if len(possible.now) > 0 and not reachable_states(
-                possible, filters.likelihood[action, reading], action
+                possible, filters.likelihood[action, observation], action
             ):
                 return done, IMPOSSIBLE
-            if not update(filters, action, reading):
+            if not update(filters, action, observation):
                 return done, TOO_UNLIKELY
             flags[OBSERVATION_PROCESSED] = 1
             flags[N_PROCESSED] += 1
             process_observation(
-                policy, sampled, episode, filters.expected, filters.likelihood, action, reading
+                policy, sampled, episode, filters.expected, filters.likelihood, action, observation
             )
             for s in range(len(possible.now)):
                 possible.now[s] = possible.then[s]
@@ -283,9 +285,9 @@ def run_episode(
             if episode.clock[END_REASON] != GOES_ON:
                 return done, EPISODE_OVER
         action = best_action(policy, sampled)
-        environment_step(world, action, sampled, uniforms[done])
+        environment_step(environment, action, sampled, uniforms[done])
         actions[begin + done] = action
-        readings[begin + done] = world.present[OBSERVATION]
+        observations[begin + done] = environment.present[OBSERVATION]
         flags[LAST_ACTION] = action
         flags[OBSERVATION_PROCESSED] = 0
         done += 1
@@ -300,13 +302,13 @@ def control_variate_sums(
     vectors: Array,
     belief: Array,
     actions: Codes,
-    readings: Codes,
+    observations: Codes,
     ends: Index,
     out: Array,
 ) -> None:
     """Write Σ_t [c(b_t, a_t) + E v(b_{t+1}) − v(b_t)] + v(b_1) − v(b_{t+1}) up to each of `ends` to `out`.
 
-    v(b) = min α·b. `belief[S]` is b_1 and is updated in place. `readings[i]` is the observation after
+    v(b) = min α·b. `belief[S]` is b_1 and is updated in place. `observations[i]` is the observation after
     `actions[i]`.
     """
     after = np.empty_like(belief)
@@ -318,7 +320,7 @@ def control_variate_sums(
             cost_now += cost[action, s] * belief[s]
         total += cost_now - value_at(vectors, belief)
         total += expected_value(vectors, transition[action], sensor[action], belief, after)
-        filtered(transition[action], sensor[action], belief, readings[i], after)
+        filtered(transition[action], sensor[action], belief, observations[i], after)
         mass = 0.0
         for s in range(len(belief)):
             mass += after[s]

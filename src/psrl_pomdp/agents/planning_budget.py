@@ -1,4 +1,4 @@
-"""The planning budget of an agent: how small the gap of a plan has to be, and what planning may cost."""
+"""The planning budget of an agent: how small the gap of a plan must be, and the limits of planning work."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Tolerance = Callable[[int], float]  # t_k -> ε_k
 _MAY_BE_NONE = ("max_work", "time_limit", "rtol", "atol")
 _ABOVE_ZERO = ("max_tolerance", "rtol", "atol")
 _IN_FILES = {"min_tolerance": "floor", "max_tolerance": "ceiling"}
-_LARGEST = sys.float_info.max / 1e10  # stands for infinity in files, whose JSON has none
+_LARGEST = sys.float_info.max / 1e10  # represents infinity in files, because JSON has no infinity
 
-# Shares of what is at stake within which plans are made by default. A plan for a member of a finite set is
-# made once and played many times; a sample from a continuous prior is itself off by more than its plan.
+# The default limits of the gap, relative to the reference value. A plan for a kernel of a finite set is
+# computed once and used many times. A sample from a continuous prior has a larger error than its plan.
 FINITE_RTOL, GENERAL_RTOL = 0.02, 0.1
 
 
 def one_over(start: int) -> float:
-    """ε_k = 1/t_k, which keeps the regret of a finite set at O(log T)."""
+    """Return ε_k = 1/t_k, which keeps the regret for a finite set at O(log T)."""
     return 1.0 / start
 
 
 def one_over_root(start: int) -> float:
-    """ε_k = 1/√t_k, which keeps the regret of the general case at Õ(T^(2/3))."""
+    """Return ε_k = 1/√t_k, which keeps the regret of the general case at Õ(T^(2/3))."""
     return float(1.0 / np.sqrt(start))
 
 
@@ -41,8 +41,8 @@ def one_over_root(start: int) -> float:
 class PlanningBudget:
     """Tolerance and work limits of the planner, for each episode of an agent.
 
-    The gap of a plan is at most ε_k, a share of the range of costs; at most `rtol` of what is at stake
-    (`planning.accuracy`); and at most `atol` in the user's units.
+    The gap of a plan must be at most ε_k, as a fraction of the cost range; at most `rtol` of the reference
+    value (`planning.accuracy`); and at most `atol` in the user's units.
 
     Parameters
     ----------
@@ -51,22 +51,22 @@ class PlanningBudget:
     min_tolerance, max_tolerance
         ε_k is clipped to [min_tolerance, max_tolerance].
     max_work
-        How many operations one plan may take. Runs with this limit alone can be repeated to the last bit.
+        The largest number of operations per plan. Runs with this limit alone can be repeated to the last bit.
     max_points
-        How many beliefs the grid of the lower bound may have.
+        The largest number of beliefs in the grid of the lower bound.
     time_limit
-        Seconds for one plan, for use in front of a real system. Runs with it cannot be repeated exactly.
+        Seconds per plan, for the control of a real system. Runs with this limit cannot be repeated exactly.
     rtol, atol
-        Further limits of the gap; None is 0.02 (finite prior) or 0.1 for `rtol`, and no limit for `atol`.
+        Further limits of the gap. None means 0.02 (finite prior) or 0.1 for `rtol`, and no limit for `atol`.
 
     Raises
     ------
     InvalidModelError
         For a number that is negative, not a number or of the wrong kind.
 
-    >>> PlanningBudget(rtol=0.05)             # within 5 % of what is at stake
+    >>> PlanningBudget(rtol=0.05)             # within 5 % of the reference value
     PlanningBudget(rtol=0.05)
-    >>> PlanningBudget(atol=1.0)              # within one unit of cost a step
+    >>> PlanningBudget(atol=1.0)              # within one unit of cost per step
     PlanningBudget(atol=1.0)
     """
 
@@ -80,20 +80,20 @@ class PlanningBudget:
     atol: float | None = None
 
     def __post_init__(self) -> None:
-        """Check every number, and turn numpy's numbers into Python's, which files can hold."""
+        """Check every number, and convert numpy's numbers to Python's, which can be stored in files."""
         for name, value in list(vars(self).items()):
             if name != "tolerance" and not (value is None and name in _MAY_BE_NONE):
                 object.__setattr__(self, name, _checked(name, value))
 
     def tolerance_at(self, start: int, default: Tolerance) -> float:
-        """Return ε_k for the episode that starts at `start`; `default` is for a budget without a rule."""
+        """Return ε_k for the episode that starts at `start`; `default` is for a budget without a tolerance."""
         wanted = (self.tolerance or default)(start)
         return float(min(self.max_tolerance, max(self.min_tolerance, wanted)))
 
     def solve(
         self, model: POMDP, tolerance: float, warm_start: Plan | None = None, rtol: float = GENERAL_RTOL
     ) -> Plan:
-        """Return a plan for `model` within this budget; `rtol` is for a budget without its own.
+        """Return a plan for `model` within this budget; `rtol` is for a budget without one.
 
         Ctrl-C raises `KeyboardInterrupt`; no plan is returned then.
         """
@@ -114,7 +114,7 @@ class PlanningBudget:
     def to_dict(self) -> dict[str, float | None]:
         """Return the numbers for a file, by the names that files of version 0.1 have too.
 
-        The tolerance function is code, which is not stored.
+        The tolerance function is code and is not stored.
         """
         return {
             _IN_FILES.get(name, name): value if value is None else min(value, _LARGEST)
@@ -153,7 +153,7 @@ class Effort(PlanningBudget):
 
 
 def _checked(name: str, value: float) -> float:
-    """Return one number of a budget. Raises `InvalidModelError` for one that makes no sense."""
+    """Return one number of a budget. Raises `InvalidModelError` if it is out of range."""
     whole = name == "max_points"
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     if isinstance(value, kinds) and not isinstance(value, bool):

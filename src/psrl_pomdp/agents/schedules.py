@@ -1,6 +1,6 @@
 """When an episode ends: SCHED and the pseudo-count of Algorithm 1.
 
-Episode k goes on while
+Episode k continues while
 
     t ≤ SCHED(t_k, T_{k−1})   and   m̃_t(s, a) ≤ 2 m̃_{t_k}(s, a) for all (s, a).
 
@@ -19,14 +19,16 @@ from .._utils.integers import is_integer
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
 
 Sched = Callable[[int, int], int]  # (t_k, T_{k−1}) -> the last t of the episode
-_LONGEST = 1 << 53  # steps of an episode: as many as floating point can count
+_LONGEST = 1 << 53  # the longest episode, which floating point still represents exactly
 PseudoCount = Literal["time", "expected", "none"]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """SCHED, and which pseudo-count: `time` (m̃_t = t), `expected` (the running maximum of ⌈ñ_t⌉), or `none`,
-    with which SCHED alone ends episodes.
+    """SCHED and a pseudo-count rule, which together determine when episodes end.
+
+    The rule is `time` (m̃_t = t), `expected` (the running maximum of ⌈ñ_t⌉), or `none`, with which SCHED alone
+    ends episodes.
 
     >>> tripling = Schedule("tripling", lambda start, length: 3 * start, "none")
     >>> tripling.last(4, 2)
@@ -44,32 +46,32 @@ class Schedule:
                                    f"{', '.join(get_args(PseudoCount))}{hint}")  # fmt: skip
 
     def last(self, start: int, previous_length: int) -> int:
-        """SCHED(t_k, T_{k−1}): the last step of the episode that starts at t_k; at least t_k itself."""
+        """Return SCHED(t_k, T_{k−1}), the last step of the episode that starts at t_k; at least t_k."""
         return max(start, int(self.sched(start, previous_length)))
 
 
 class DoublingSchedule(Schedule):
-    """SCHED = 2 t_k and m̃_t = t: for a finite set of kernels, with O(log T) episodes."""
+    """SCHED = 2 t_k and m̃_t = t, for a finite set of kernels; there are O(log T) episodes."""
 
     def __init__(self) -> None:
         super().__init__("doubling", lambda start, previous_length: 2 * start, "time")
 
 
 class TSDESchedule(Schedule):
-    """SCHED = t_k + T_{k−1} and m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉): as TSDE (Ouyang et al. 2017) in general."""
+    """SCHED = t_k + T_{k−1} and m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉), as in TSDE (Ouyang et al. 2017), for other
+    priors.
+    """
 
     def __init__(self) -> None:
         super().__init__("tsde", lambda start, previous_length: start + previous_length, "expected")
 
 
 class FixedSchedule(Schedule):
-    """Episodes of one length, whatever is read."""
+    """Episodes of a fixed length."""
 
     def __init__(self, length: int) -> None:
         if not is_integer(length, 1, _LONGEST):
-            raise InvalidModelError(
-                f"length is {length!r}: a whole number of steps, one at least and {_LONGEST} at most"
-            )
+            raise InvalidModelError(f"length is {length!r}, not a whole number of steps from 1 to {_LONGEST}")
         super().__init__(f"fixed-{length}", lambda start, previous_length: start + length - 1, "none")
 
 
@@ -77,15 +79,15 @@ _NAMED: dict[str, Callable[[], Schedule]] = {"doubling": DoublingSchedule, "tsde
 
 
 def schedule_named(name: str) -> Schedule:
-    """One of the schedules above, by its name.
+    """Return one of the schedules above by its name.
 
     >>> schedule_named("fixed-10").last(11, 10)
     20
     """
     if name in _NAMED:
         return _NAMED[name]()
-    word, _, length = name.partition("-")
-    if word == "fixed" and length.isascii() and length.isdigit() and 0 < int(length[:20]) <= _LONGEST:
+    kind, _, length = name.partition("-")
+    if kind == "fixed" and length.isascii() and length.isdigit() and 0 < int(length[:20]) <= _LONGEST:
         return FixedSchedule(int(length))
     hint = did_you_mean(name, [*_NAMED, "fixed-100"])
     raise UnknownNameError(f"schedule {name!r} is none of {', '.join(_NAMED)}, fixed-N{hint}")

@@ -1,11 +1,12 @@
-"""Agents in files: everything that decides what an agent does next, without pickles.
+"""Agents in files: everything that determines what an agent does next, without pickles.
 
-A file is an archive of arrays (`.npz`) with words among them, in JSON. It holds the setting, the prior, the
-posterior's state, both random streams, the present episode with its policy, the plans that later ones may
-start from, and the records of all episodes. So a loaded agent goes on to the last bit as the saved one would.
+A file is an archive of arrays (`.npz`); one of them contains metadata in JSON. The file contains the setting,
+the prior, the posterior's state, both random streams, the current episode with its policy, the plans that
+later ones may start from, and the records of all episodes. Therefore a loaded agent continues exactly as the
+saved one would have, to the last bit.
 
-Nothing in a file is believed: `agent_file_checks` holds everything against the prior and against everything
-else before an agent is made of it.
+A file is not trusted: `serialization_checks` compares everything in it with the prior and with the rest of
+the file before an agent is constructed.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
     from .psrl import PSRLAgent
 
 Streams = tuple[np.random.Generator, np.random.Generator]  # for samples, and for the posterior
-SettingLike = TypeVar("SettingLike", bound="SettingWords")
+SettingLike = TypeVar("SettingLike", bound="SettingMetadata")
 
 
-class SettingWords(msgspec.Struct, kw_only=True):
-    """What a setting has beside arrays."""
+class SettingMetadata(msgspec.Struct, kw_only=True):
+    """The part of a setting that is not an array."""
 
     units: tuple[float, float, Kind, str]
     states: list[str] | None
@@ -48,8 +49,8 @@ class SettingWords(msgspec.Struct, kw_only=True):
     fingerprint: str
 
 
-class PresentWords(msgspec.Struct):
-    """The episode that is going on."""
+class EpisodeMetadata(msgspec.Struct):
+    """The current episode."""
 
     number: int
     start: int
@@ -60,19 +61,19 @@ class PresentWords(msgspec.Struct):
 
 
 class _PlanNumbers(msgspec.Struct):
-    """Which of the plans in the file belongs to whom."""
+    """The numbers of the plans in the file."""
 
-    kept: dict[str, int]  # of a finite set, by kernel
+    by_kernel: dict[str, int] = msgspec.field(name="kept")  # for a finite set, by the number of the kernel
     last: int | None
-    present: int | None
+    present: int | None  # of the current episode
 
 
-class AgentWords(SettingWords, kw_only=True):
+class AgentMetadata(SettingMetadata, kw_only=True):
     """Everything about an agent that is not an array."""
 
     version: int
     prior: str  # the name of its class
-    prior_fingerprint: str = ""  # where the prior is code
+    prior_fingerprint: str = ""  # if the prior is code
     schedule: str
     budget: dict[str, Any] = msgspec.field(name="effort")
     options: dict[str, Any]
@@ -81,8 +82,8 @@ class AgentWords(SettingWords, kw_only=True):
     own_schedule: bool
     streams: tuple[StreamWords, StreamWords]
     action: int | None
-    taken_in: Literal[0, 1]
-    present: PresentWords
+    observation_processed: Literal[0, 1] = msgspec.field(name="taken_in")
+    present: EpisodeMetadata
     episodes: list[Any]
     plans: _PlanNumbers
     n_plans: int
@@ -90,7 +91,7 @@ class AgentWords(SettingWords, kw_only=True):
 
 @dataclass(frozen=True)
 class OwnCode:
-    """Code of the user's that an agent runs with, and that no file holds."""
+    """Code of the user's that an agent needs, and that no file contains."""
 
     prior: Prior | None = None
     schedule: Schedule | None = None
@@ -99,7 +100,7 @@ class OwnCode:
 
     @classmethod
     def of(cls, agent: PSRLAgent) -> OwnCode:
-        """What there is of it in an agent."""
+        """Return the code of the user's in an agent."""
         return cls(
             agent.prior if is_code(agent.prior) else None,
             agent.schedule if type(agent.schedule) is Schedule else None,
@@ -109,19 +110,21 @@ class OwnCode:
 
 
 def to_bytes(agent: PSRLAgent) -> bytes:
-    """The agent as the bytes of a file."""
-    arrays, words = setting_out(agent.setting)
-    prior_arrays, prior_words = prior_out(agent.prior)
-    words |= {"version": VERSION, **prior_words, "schedule": agent.schedule.name}
-    words["effort"] = agent.budget.to_dict()
-    words["options"] = agent.options
-    words["own_tolerance"] = agent.budget.tolerance is not None
-    words["own_planner"] = agent.planner is not plan
-    words["own_schedule"] = type(agent.schedule) is Schedule
-    words["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
-    words["action"], words["taken_in"] = agent.action, agent.observation_processed
-    words["present"] = {name: getattr(agent.current_episode, name) for name in PresentWords.__struct_fields__}
-    words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
+    """Return an agent as the bytes of a file."""
+    arrays, metadata = setting_out(agent.setting)
+    prior_arrays, prior_metadata = prior_out(agent.prior)
+    metadata |= {"version": VERSION, **prior_metadata, "schedule": agent.schedule.name}
+    metadata["effort"] = agent.budget.to_dict()
+    metadata["options"] = agent.options
+    metadata["own_tolerance"] = agent.budget.tolerance is not None
+    metadata["own_planner"] = agent.planner is not plan
+    metadata["own_schedule"] = type(agent.schedule) is Schedule
+    metadata["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
+    metadata["action"], metadata["taken_in"] = agent.action, agent.observation_processed
+    metadata["present"] = {
+        name: getattr(agent.current_episode, name) for name in EpisodeMetadata.__struct_fields__
+    }
+    metadata["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
     arrays |= prior_arrays | posterior_out(agent.posterior)
     arrays |= {"clock": agent.episode_clock.clock, "pseudo": agent.episode_clock.pseudo}
     arrays |= {"pseudo_start": agent.episode_clock.pseudo_start, "node": agent.current_episode.policy.node}
@@ -130,9 +133,9 @@ def to_bytes(agent: PSRLAgent) -> bytes:
         "used_kernel": agent.sampled_filter.transition,
         "used": agent.sampled_filter.belief,
     }
-    words["plans"] = _plans_out(agent, arrays)
-    words["n_plans"] = sum(name.startswith("plan.") for name in arrays)
-    arrays["words"] = np.frombuffer(msgspec.json.encode(words), np.uint8)
+    metadata["plans"] = _plans_out(agent, arrays)
+    metadata["n_plans"] = sum(name.startswith("plan.") for name in arrays)
+    arrays["words"] = np.frombuffer(msgspec.json.encode(metadata), np.uint8)
     return pack(arrays)
 
 
@@ -143,74 +146,76 @@ def from_bytes(
     own: OwnCode,
     streams: Streams | None = None,
 ) -> PSRLAgent:
-    """An agent that goes on as the saved one would have; `name` is for errors.
+    """Return an agent that continues as the saved one would have; `name` is for error messages.
 
-    `own` is the code that the file does not hold. `streams` take the place of the saved random streams.
+    `own` is the code that the file does not contain. `streams` replace the saved random streams.
 
-    Raises `ParseError` or another `InvalidModelError` where the bytes hold no such agent.
+    Raises `ParseError` or another `InvalidModelError` if the bytes are not a saved agent of this class.
     """
     room = Room.for_file(data)
-    contents, words = opened(data, name, AgentWords, "a saved agent", room)
+    contents, metadata = opened(data, name, AgentMetadata, "a saved agent", room)
     with as_saved_agent(name):
-        if words.own_tolerance and own.tolerance is None:
+        if metadata.own_tolerance and own.tolerance is None:
             raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
-        if words.own_schedule and own.schedule is None:
+        if metadata.own_schedule and own.schedule is None:
             raise InvalidModelError("this agent was saved with a schedule of your own: pass it again")
-        if words.own_planner and own.planner is plan:
+        if metadata.own_planner and own.planner is plan:
             raise InvalidModelError("this agent was saved with a planner of your own: pass it again")
-        saved_streams = stream_in(words.streams[0]), stream_in(words.streams[1])
-        agent = _begun(kind, contents, words, own, streams or saved_streams)
-        checks.check_clock(agent, contents, words, own_schedule=own.schedule is not None)
-        _take_episodes(agent, contents, words)
-        _take_plans(agent, contents, words, room)
+        saved_streams = stream_in(metadata.streams[0]), stream_in(metadata.streams[1])
+        agent = _new_agent(kind, contents, metadata, own, streams or saved_streams)
+        checks.check_clock(agent, contents, metadata, own_schedule=own.schedule is not None)
+        _set_episodes(agent, contents, metadata)
+        _set_plans(agent, contents, metadata, room)
         return agent
 
 
-def _begun(
+def _new_agent(
     kind: type[PSRLAgent],
     contents: Contents,
-    words: AgentWords,
+    metadata: AgentMetadata,
     own: OwnCode,
     streams: Streams,
 ) -> PSRLAgent:
-    """An agent with the saved one's prior and posterior, and with these random streams."""
-    prior = prior_in(contents, words.prior, words.prior_fingerprint, setting_in(contents, words), own.prior)
+    """Return an agent with the saved one's prior and posterior, and with these random streams."""
+    prior = prior_in(
+        contents, metadata.prior, metadata.prior_fingerprint, setting_in(contents, metadata), own.prior
+    )
     rng, posterior_rng = streams
     posterior = prior.restore(posterior_in(contents), posterior_rng)
-    budget = checks.budget_in(contents, words.budget, own.tolerance)
-    chosen = own.schedule or schedule_named(words.schedule)
-    agent = kind(prior, chosen, budget=budget, planner=own.planner, **words.options)
+    budget = checks.budget_in(contents, metadata.budget, own.tolerance)
+    chosen = own.schedule or schedule_named(metadata.schedule)
+    agent = kind(prior, chosen, budget=budget, planner=own.planner, **metadata.options)
     agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
     return agent
 
 
-def _take_episodes(agent: PSRLAgent, contents: Contents, words: AgentWords) -> None:
-    """The episodes that have ended, and the present one without its plan."""
-    agent.action, agent.observation_processed = words.action, words.taken_in
-    agent.episodes = checks.episodes_in(agent, contents, words)
-    for own, given in checks.episode_arrays(agent, contents, words).items():
+def _set_episodes(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata) -> None:
+    """Set the episodes that have ended, and the current one without its plan."""
+    agent.action, agent.observation_processed = metadata.action, metadata.observation_processed
+    agent.episodes = checks.episodes_in(agent, contents, metadata)
+    for own, given in checks.episode_arrays(agent, contents, metadata).items():
         getattr(agent.episode_clock, own)[...] = given
-    if words.present.number:
-        kernel, belief = checks.kernel_and_belief(agent, contents, words)
+    if metadata.present.number:
+        kernel, belief = checks.kernel_and_belief(agent, contents, metadata)
         agent.current_episode = replace(
             agent.current_episode,
             kernel=kernel,
             sampled_filter=new_sampled_filter(kernel, belief),
-            **msgspec.structs.asdict(words.present),
+            **msgspec.structs.asdict(metadata.present),
         )
 
 
-def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: Room) -> None:
-    """The plans, and the policy of the present one; a planner of somebody else's is asked again."""
-    if not 0 <= words.n_plans <= sum(name.startswith("plan.") for name in contents):
-        raise contents.refuse(f"n_plans is {words.n_plans}, and there are not as many")
+def _set_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, room: Room) -> None:
+    """Set the plans and the policy of the current episode; a user's own planner plans again."""
+    if not 0 <= metadata.n_plans <= sum(name.startswith("plan.") for name in contents):
+        raise contents.refuse(f"n_plans is {metadata.n_plans}, but the file has fewer plans")
     plans = [
         plan_from_bytes(contents.packed(f"plan.{i}"), f"{contents.path}: plan {i}", room)
-        for i in range(words.n_plans)
+        for i in range(metadata.n_plans)
     ]
-    listed = words.plans
-    checks.check_plans(agent, contents, words, plans)
-    agent.plans = {int(index): plans[i] for index, i in listed.kept.items()}
+    listed = metadata.plans
+    checks.check_plans(agent, contents, metadata, plans)
+    agent.plans = {int(index): plans[i] for index, i in listed.by_kernel.items()}
     agent.last_plan = None if listed.last is None else plans[listed.last]
     if listed.present is not None:
         found, now = plans[listed.present], agent.current_episode
@@ -225,56 +230,58 @@ def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: R
 
 
 def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
-    """Each plan once, and who has which; somebody else's plans are made again."""
-    found: list[Plan] = []
+    """Add each plan to `arrays` once, without those of a user's own planner, and return their numbers."""
+    stored: list[Plan] = []
 
     def number(plan: object) -> int | None:
         if not isinstance(plan, Plan):
             return None
-        for i, other in enumerate(found):
+        for i, other in enumerate(stored):
             if other is plan:
                 return i
-        # The same agent has the same bytes, however long its plans took.
+        # Planning times are left out, so that equal agents have equal bytes.
         timeless = replace(plan, rounds=tuple(replace(r, seconds=0.0) for r in plan.rounds))
-        arrays[f"plan.{len(found)}"] = np.frombuffer(timeless.to_bytes(), np.uint8)
-        found.append(plan)
-        return len(found) - 1
+        arrays[f"plan.{len(stored)}"] = np.frombuffer(timeless.to_bytes(), np.uint8)
+        stored.append(plan)
+        return len(stored) - 1
 
-    kept = {str(index): number(plan) for index, plan in agent.plans.items() if isinstance(plan, Plan)}
-    return {"kept": kept, "last": number(agent.last_plan), "present": number(agent.current_episode.plan)}
+    by_kernel = {str(index): number(plan) for index, plan in agent.plans.items() if isinstance(plan, Plan)}
+    return {"kept": by_kernel, "last": number(agent.last_plan), "present": number(agent.current_episode.plan)}
 
 
 def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arrays and the metadata of a setting."""
     arrays = {"observation": setting.observation, "cost": setting.cost, "initial": setting.initial}
     if setting.first_observation is not None:
         arrays["first_observation"] = setting.first_observation
     units, names = setting.units, setting.names
-    words = {
+    metadata = {
         "units": [units.low, units.high, units.kind, units.name],
         "states": names.states,
         "actions": names.actions,
         "observations": names.observations,
         "fingerprint": setting.fingerprint,
     }
-    return arrays, words
+    return arrays, metadata
 
 
-def setting_in(contents: Contents, words: SettingWords) -> Setting:
+def setting_in(contents: Contents, metadata: SettingMetadata) -> Setting:
+    """Return the setting in a file."""
     observation = contents.floats("observation", (None, None, None))
-    n_actions, n_states, n_readings = observation.shape
+    n_actions, n_states, n_observations = observation.shape
     first = None
     if "first_observation" in contents:
-        first = contents.floats("first_observation", (n_states, n_readings))
+        first = contents.floats("first_observation", (n_states, n_observations))
     setting = Setting(
         observation,
         contents.floats("cost", (n_actions, n_states)),
         contents.floats("initial", (n_states,)),
         first,
-        units=Units(*words.units),
-        states=words.states,
-        actions=words.actions,
-        observations=words.observations,
+        units=Units(*metadata.units),
+        states=metadata.states,
+        actions=metadata.actions,
+        observations=metadata.observations,
     )
-    if setting.fingerprint != words.fingerprint:
+    if setting.fingerprint != metadata.fingerprint:
         raise InvalidModelError("the setting of the saved agent was changed")
     return setting

@@ -1,7 +1,7 @@
-"""What the file of an agent says, held against its prior and against everything else that it says.
+"""Checks of a saved agent: its parts must be consistent with its prior and with each other.
 
-The clocks have to agree with each other, beliefs and kernels have to be ones that the prior allows, and plans
-have to be for the kernels that they are kept for. Each function raises an error that names the culprit.
+The times must agree, beliefs and kernels must have positive probability under the prior, and every plan must
+be for the kernel that it is stored for. Each function raises an error that names the inconsistent part.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .planning_budget import PlanningBudget
 if TYPE_CHECKING:
     from .planning_budget import Tolerance
     from .psrl import PSRLAgent
-    from .serialization import AgentWords
+    from .serialization import AgentMetadata
 
-_NEAR = 1e-6  # how far sums may be from one
+_TOLERANCE = 1e-6  # for the sums of distributions
 
 
-def budget_in(contents: Contents, words: dict[str, Any], tolerance: Tolerance | None) -> PlanningBudget:
-    """Return the planning budget in a file; every number has to make sense."""
-    told = PlanningBudget().to_dict() | words
-    for name, value in words.items():
+def budget_in(contents: Contents, metadata: dict[str, Any], tolerance: Tolerance | None) -> PlanningBudget:
+    """Return the planning budget in a file, after a check of every number."""
+    given = PlanningBudget().to_dict() | metadata
+    for name, value in metadata.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if name not in PlanningBudget().to_dict() or (number and not 0.0 <= value <= 1e300):
             raise contents.refuse(f"budget: {name} is {value!r}, out of range")
@@ -47,58 +47,60 @@ def budget_in(contents: Contents, words: dict[str, Any], tolerance: Tolerance | 
         ("max_work", 0),
         ("time_limit", 0),
     ):
-        value, may_lack = told.get(name), name in ("max_work", "time_limit")
+        value, optional = given.get(name), name in ("max_work", "time_limit")
         number = isinstance(value, int | float) and not isinstance(value, bool) and value >= least
-        if name in told and not number and not (may_lack and value is None):
+        if name in given and not number and not (optional and value is None):
             raise contents.refuse(f"budget: {name} is {value!r}, not a number of at least {least:g}")
-    return PlanningBudget.from_dict(words, tolerance)
+    return PlanningBudget.from_dict(metadata, tolerance)
 
 
-def check_clock(agent: PSRLAgent, contents: Contents, words: AgentWords, own_schedule: bool) -> None:
-    """t, the posterior's time, the last action, and the present episode."""
-    t, last, which, why = contents.whole("clock", (4,), 0, 1 << 62).tolist()
-    now, n_actions = words.present, agent.setting.n_actions
-    known = getattr(agent.posterior, "time", t)
-    if t != known or t > LARGEST_TIME:
-        raise contents.refuse(f"clock says t = {t}, the posterior {known}")
-    if (words.action is None) != (t == 0) or not 0 <= (words.action or 0) < n_actions:
-        raise contents.refuse(f"action is {words.action!r} at t = {t}")
-    if which != agent.episode_clock.clock[steps.COUNT_RULE] and not (own_schedule and which <= steps.NONE):
-        raise contents.refuse(f"clock counts in way {which}, which is not that of the schedule")
-    if why != steps.GOES_ON:
-        raise contents.refuse("clock says that the present episode is over")
+def check_clock(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, own_schedule: bool) -> None:
+    """Check t against the posterior's time, the last action, and the current episode."""
+    t, last, count_rule, end_reason = contents.whole("clock", (4,), 0, 1 << 62).tolist()
+    now, n_actions = metadata.present, agent.setting.n_actions
+    posterior_time = getattr(agent.posterior, "time", t)
+    if t != posterior_time or t > LARGEST_TIME:
+        raise contents.refuse(f"clock says t = {t}, the posterior {posterior_time}")
+    if (metadata.action is None) != (t == 0) or not 0 <= (metadata.action or 0) < n_actions:
+        raise contents.refuse(f"action is {metadata.action!r} at t = {t}")
+    expected_rule = agent.episode_clock.clock[steps.COUNT_RULE]
+    if count_rule != expected_rule and not (own_schedule and count_rule <= steps.NONE):
+        raise contents.refuse(f"clock has pseudo-count rule {count_rule}, which is not that of the schedule")
+    if end_reason != steps.GOES_ON:
+        raise contents.refuse("clock says that the current episode is over")
     if now.number == 0:
         before = (now.start, now.previous_length, now.index, now.tolerance, now.work)
-        if before != (0, 1, None, 0.0, 0.0) or last != t or words.taken_in or words.episodes:
-            raise contents.refuse("the present episode is half begun")
+        if before != (0, 1, None, 0.0, 0.0) or last != t or metadata.observation_processed:
+            raise contents.refuse("the current episode has data but no number")
+        if metadata.episodes:
+            raise contents.refuse("there are past episodes but no current one")
         return
-    if now.number != len(words.episodes) + 1:
-        raise contents.refuse(f"the present episode has number {now.number} after {len(words.episodes)}")
+    if now.number != len(metadata.episodes) + 1:
+        raise contents.refuse(f"the current episode has number {now.number} after {len(metadata.episodes)}")
     if not 1 <= now.start <= t <= last or not 1 <= now.previous_length <= t:
-        raise contents.refuse(f"the present episode began at {now.start}, and t is {t} of at most {last}")
+        raise contents.refuse(f"the current episode began at {now.start}, and t is {t} of at most {last}")
     if not own_schedule and last != agent.schedule.last(now.start, now.previous_length):
         raise contents.refuse(f"clock ends the episode at {last}, and the schedule does not")
     if not 0.0 < now.tolerance <= 1.0 or not 0.0 <= now.work <= 1e300:
-        raise contents.refuse("the present episode's tolerance or work is out of range")
+        raise contents.refuse("the current episode's tolerance or work is out of range")
 
 
-def episodes_in(agent: PSRLAgent, contents: Contents, words: AgentWords) -> list[EpisodeRecord]:
-    """The records of the episodes that have ended: one after the other, up to the present one."""
-
+def episodes_in(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata) -> list[EpisodeRecord]:
+    """Return the records of the episodes that have ended, each of which ends where the next one starts."""
     try:
-        rows = msgspec.convert(words.episodes, list[_record_row()])  # type: ignore[misc]
+        rows = msgspec.convert(metadata.episodes, list[_record_row()])  # type: ignore[misc]
     except msgspec.ValidationError as error:
         raise contents.refuse(f"episodes: {error}") from None
     found = [_record(row) for row in rows]
     n_kernels = len(agent.prior) if isinstance(agent.prior, FiniteSupport) else 0
     for number, record in enumerate(found, start=1):
         _check_record(contents, record, number, n_kernels)
-    starts = [record.start for record in found] + [words.present.start]
+    starts = [record.start for record in found] + [metadata.present.start]
     for record, after in zip(found, starts[1:], strict=True):
         if record.start + record.length != after:
             raise contents.refuse(f"episodes: {record.number} does not end where the next one begins")
-    if found and words.present.previous_length != found[-1].length:
-        raise contents.refuse("the present episode says another length of the one before")
+    if found and metadata.present.previous_length != found[-1].length:
+        raise contents.refuse("the current episode says another length of the one before")
     return found
 
 
@@ -116,7 +118,7 @@ def _check_record(contents: Contents, record: EpisodeRecord, number: int, n_kern
 
 @cache
 def _record_row() -> Any:
-    """A row of `EpisodeRecord` as JSON, which has no word for a number that is not finite."""
+    """Return the type of an `EpisodeRecord` in JSON, where null stands for NaN and infinity."""
     kinds: dict[str, Any] = {"int": int, "float": float | None, "str": str, "bool": bool}
     kinds |= {f"{name} | None": kind | None for name, kind in kinds.items()}
     columns = [
@@ -127,17 +129,17 @@ def _record_row() -> Any:
 
 
 def _record(row: Any) -> EpisodeRecord:
-    """The record of a row; numbers that JSON could not say are not numbers."""
+    """Return the record in a row; null stands for NaN."""
     values: dict[str, Any] = {f.name: getattr(row, f.name) for f in fields(EpisodeRecord)}
     lacking = {f.name: np.nan for f in fields(EpisodeRecord) if f.type == "float" and values[f.name] is None}
     return EpisodeRecord(**values | lacking)
 
 
 def episode_arrays(
-    agent: PSRLAgent, contents: Contents, words: AgentWords
+    agent: PSRLAgent, contents: Contents, metadata: AgentMetadata
 ) -> dict[str, npt.NDArray[np.int64]]:
-    """The clock and the pseudo-counts m̃_t and m̃_{t_k}."""
-    shape, now = agent.episode_clock.pseudo.shape, words.present
+    """Return the clock and the pseudo-counts m̃_t and m̃_{t_k}."""
+    shape, now = agent.episode_clock.pseudo.shape, metadata.present
     clock = contents.whole("clock", (4,), 0, 1 << 62)
     t, start = int(clock[steps.T]), now.start
     counted = t if now.number else 0
@@ -150,49 +152,49 @@ def episode_arrays(
     return {"clock": clock, "pseudo": pseudo, "pseudo_start": begun}
 
 
-def kernel_and_belief(agent: PSRLAgent, contents: Contents, words: AgentWords) -> tuple[Array, Array]:
-    """θ_k and h_t(·; θ_k): a kernel that the prior allows, and a distribution."""
-    prior, index = agent.prior, words.present.index
+def kernel_and_belief(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata) -> tuple[Array, Array]:
+    """Return θ_k and h_t(·; θ_k), after a check of the kernel against the prior."""
+    prior, index = agent.prior, metadata.present.index
     n_actions, n_states = agent.setting.n_actions, agent.setting.n_states
     kernel = contents.distributions("kernel", (n_actions, n_states, n_states))
     used = contents.floats("used_kernel", (*kernel.shape, 1), 0.0)
     if not np.array_equal(kernel, used[..., 0]):
-        raise contents.refuse("used_kernel is not the kernel of the present episode")
+        raise contents.refuse("used_kernel is not the kernel of the current episode")
     if isinstance(prior, FiniteSupport):
         if index is not None and not 0 <= index < len(prior):
-            raise contents.refuse(f"the present kernel has number {index} of {len(prior)}")
+            raise contents.refuse(f"the current kernel has number {index} of {len(prior)}")
         if index is not None and not np.array_equal(kernel, prior.kernels[index]):
-            raise contents.refuse(f"the present kernel is not number {index} of the prior")
+            raise contents.refuse(f"the current kernel is not number {index} of the prior")
     elif index is not None:
-        raise contents.refuse("the present kernel has a number, and the prior has none")
+        raise contents.refuse("the current kernel has a number, and the prior has none")
     if isinstance(prior, HasSupport) and (kernel[~prior.support] > 0.0).any():
         raise contents.refuse("kernel has a transition that the prior rules out")
-    belief = contents.floats("used", (n_states, 1), 0.0, 1.0 + _NEAR)[:, 0]
-    if abs(belief.sum() - 1.0) > _NEAR:
+    belief = contents.floats("used", (n_states, 1), 0.0, 1.0 + _TOLERANCE)[:, 0]
+    if abs(belief.sum() - 1.0) > _TOLERANCE:
         raise contents.refuse("used, the belief, does not sum to 1")
     return kernel, belief
 
 
-def check_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, plans: list[Plan]) -> None:
-    """Every plan is for the kernel that it is kept for, and has arrays that fit it."""
-    listed, n_plans, prior = words.plans, len(plans), agent.prior
-    numbers = [*listed.kept.values(), listed.last, listed.present]
+def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, plans: list[Plan]) -> None:
+    """Check that every plan is for the kernel that it is stored for, and that its arrays fit."""
+    listed, n_plans, prior = metadata.plans, len(plans), agent.prior
+    numbers = [*listed.by_kernel.values(), listed.last, listed.present]
     if any(i is not None and not 0 <= i < n_plans for i in numbers):
         raise contents.refuse(f"plans: a number is not below {n_plans}")
-    if len(set(listed.kept.values())) < len(listed.kept):
-        raise contents.refuse("plans: the same one is kept for several kernels")
+    if len(set(listed.by_kernel.values())) < len(listed.by_kernel):
+        raise contents.refuse("plans: the same one is stored for several kernels")
     family = prior if isinstance(prior, FiniteSupport) else None
-    if family is None and listed.kept:
-        raise contents.refuse("plans: they are kept by kernel, and the prior has no numbered kernels")
-    if words.present.number == 0 and any(i is not None for i in (listed.last, listed.present)):
+    if family is None and listed.by_kernel:
+        raise contents.refuse("plans: they are stored by kernel, but the prior has no numbered kernels")
+    if metadata.present.number == 0 and any(i is not None for i in (listed.last, listed.present)):
         raise contents.refuse("plans: there is one before the first episode")
-    if words.present.number and listed.present is None and not words.own_planner:
-        raise contents.refuse("plans: the present episode has none")
-    for key, i in listed.kept.items():
+    if metadata.present.number and listed.present is None and not metadata.own_planner:
+        raise contents.refuse("plans: the current episode has none")
+    for key, i in listed.by_kernel.items():
         assert family is not None
         if not (key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(family)):
             raise contents.refuse(f"plans: kernel {key!r} of {len(family)}")
-        _check_fit(contents, plans[i], family.model(int(key)), words.own_planner)
+        _check_fit(contents, plans[i], family.model(int(key)), metadata.own_planner)
     now = agent.current_episode
     if not now.number:
         return
@@ -201,15 +203,15 @@ def check_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, plans: 
     else:
         model = POMDP(agent.setting, now.kernel)
     if listed.present is not None:
-        _check_fit(contents, plans[listed.present], model, words.own_planner)
+        _check_fit(contents, plans[listed.present], model, metadata.own_planner)
     if listed.last is not None:
         _check_last(contents, plans[listed.last], model, family is not None)
 
 
 def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool) -> None:
-    """A plan for this model; one of somebody else's planner may be for another of the same shape."""
+    """Check a plan for this model; a user's own planner may plan for another one of the same shape."""
     if not own_planner and found.fingerprint != model.fingerprint:
-        raise contents.refuse("plans: one is for another kernel than it is kept for")
+        raise contents.refuse("plans: one is for another kernel than it is stored for")
     dynamics = dynamics_for(found.grid, model)
     try:
         check_words(found, model, dynamics)
@@ -219,7 +221,10 @@ def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool)
 
 
 def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> None:
-    """The newest plan, from which the next one may begin: the same states can be reached, or any of a set."""
+    """Check the newest plan, from which the next one may start.
+
+    It must have the same reachable states; for a finite set of kernels any states are allowed.
+    """
     if not has_sizes(found, model.setting) or found.actions != model.setting.actions:
         raise contents.refuse("plans: the newest is for another setting")
     if not finite and found.states != dynamics_for(found.grid, model).states:
@@ -227,7 +232,7 @@ def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> 
 
 
 def has_sizes(found: Plan, setting: Setting) -> bool:
-    """Whether a plan is for models with as many states, actions and readings, in the same units."""
+    """Return whether a plan is for models with the sizes and the units of a setting."""
     sizes = (found.n_states, len(found.actions), found.controller.successors.shape[1])
     return (
         sizes == (setting.n_states, setting.n_actions, setting.n_observations)
@@ -236,6 +241,6 @@ def has_sizes(found: Plan, setting: Setting) -> bool:
 
 
 def node_in(contents: Contents, found: Plan) -> npt.NDArray[np.int64]:
-    """Where the controller is, or -1 where beliefs choose."""
+    """Return the node of the controller; −1 if the policy is a function of the belief."""
     follows = found.controller.gains is not None
     return contents.whole("node", (1,), 0 if follows else -1, len(found.controller) - 1 if follows else -1)

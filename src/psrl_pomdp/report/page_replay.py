@@ -48,7 +48,7 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
     n_steps = max(1, min(steps, study.horizon, _MOST_NUMBERS // world.n_states))
     beliefs, own_beliefs, episodes = [], [], []
     for step in range(1, n_steps + 1):
-        beliefs.append(_rounded(run.world.belief))
+        beliefs.append(_rounded(run.environment.belief))
         trace = run.until(step)
         info = getattr(agent, "info", None)
         if isinstance(info, Info):

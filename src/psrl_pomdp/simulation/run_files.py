@@ -1,4 +1,4 @@
-"""Kept runs, read back: every array is held against the model and the number of steps."""
+"""Saved runs: every array of a file is compared with the model and with the number of steps."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from .._utils.arrays import Array
 from ..agents import compiled_steps as steps
 from ..models import POMDP
 
-MOVING = ("present", "belief", "visits", "sums")  # what changes of a world
+CHANGING_ARRAYS = ("present", "belief", "visits", "sums")  # the fields of `EnvironmentState` that change
 
 
-class RunWords(msgspec.Struct):
+class RunMetadata(msgspec.Struct):
     """Everything about a run that is not an array."""
 
     version: int
-    package: str  # its version: another may go on differently
+    package: str  # the version of the package; the run may continue differently with another one
     time: int
     model: str
     seed: str
-    chance: StreamWords
-    taken: list[int]
+    stream: StreamWords = msgspec.field(name="chance")
+    checkpoint_times: list[int] = msgspec.field(name="taken")
 
 
 @dataclass(frozen=True)
-class KeptRun:
-    """What is taken up of a run beside its agent and its chance."""
+class SavedRun:
+    """The content of a saved run without its agent and its random stream."""
 
-    world: dict[str, npt.NDArray[Any]]
+    environment: dict[str, npt.NDArray[Any]]
     actions: npt.NDArray[np.uint16]
-    readings: npt.NDArray[np.uint16]
+    observations: npt.NDArray[np.uint16]
     states: npt.NDArray[np.uint16] | None
     episode_sums: Array
-    taken: list[dict[str, Any]]
+    checkpoints: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, contents: Contents, words: RunWords, model: POMDP, every_step: bool) -> KeptRun:
-        """The run in a file, checked; `every_step` is whether it should have kept the hidden states."""
-        time = words.time
+    def of(cls, contents: Contents, metadata: RunMetadata, model: POMDP, every_step: bool) -> SavedRun:
+        """Return the run in a file after checks; with `every_step` it must contain the hidden states."""
+        time = metadata.time
         if not 0 <= time <= LARGEST_TIME:
             raise contents.refuse(f"time is {time}")
         codes = {
@@ -55,24 +55,25 @@ class KeptRun:
         if every_step:
             states = contents.whole("states", (time + 1,), 0, model.n_states - 1).astype(np.uint16)
         return cls(
-            _world(contents, time, model),
+            _environment(contents, time, model),
             codes["actions"],
             codes["readings"],
             states,
             contents.floats("episode_sums", (None, steps.N_SUMS), nothing=True),
-            _taken(contents, words, model),
+            _checkpoints(contents, metadata, model),
         )
 
 
-def _world(contents: Contents, time: int, model: POMDP) -> dict[str, npt.NDArray[Any]]:
+def _environment(contents: Contents, time: int, model: POMDP) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of the environment."""
     n_actions, n_states = model.n_actions, model.n_states
     present = contents.whole("world.present", (2,), -1, max(n_states, model.n_observations))
     first = 0 if time or model.setting.first_observation is not None else -1
     if not (0 <= present[0] < n_states and first <= present[1] < model.n_observations):
-        raise contents.refuse("world.present is no state with a reading")
+        raise contents.refuse("world.present is not a state and an observation")
     visits = contents.whole("world.visits", (n_actions, n_states), 0, time)
     if visits.sum() != time:
-        raise contents.refuse(f"world.visits do not add up to {time}")
+        raise contents.refuse(f"world.visits do not sum to {time}")
     return {
         "present": present,
         "belief": contents.distributions("world.belief", (n_states,)),
@@ -81,22 +82,26 @@ def _world(contents: Contents, time: int, model: POMDP) -> dict[str, npt.NDArray
     }
 
 
-def _taken(contents: Contents, words: RunWords, model: POMDP) -> list[dict[str, Any]]:
-    """The checkpoints."""
-    times, n, pairs = words.taken, len(words.taken), (model.n_actions, model.n_states)
-    if times != sorted(set(times)) or (times and not 1 <= times[0] <= times[-1] <= words.time):
-        raise contents.refuse(f"taken: checkpoints are no ascending list of times up to {words.time}")
+def _checkpoints(contents: Contents, metadata: RunMetadata, model: POMDP) -> list[dict[str, Any]]:
+    """Return the rows of the checkpoints."""
+    times, n, pairs = (
+        metadata.checkpoint_times,
+        len(metadata.checkpoint_times),
+        (model.n_actions, model.n_states),
+    )
+    if times != sorted(set(times)) or (times and not 1 <= times[0] <= times[-1] <= metadata.time):
+        raise contents.refuse(f"taken: the times of the checkpoints are not ascending up to {metadata.time}")
     if not n:
         return []
     columns: dict[str, npt.NDArray[Any]] = {
-        "times": contents.whole("taken.times", (n,), 1, words.time),
+        "times": contents.whole("taken.times", (n,), 1, metadata.time),
         "sums": contents.floats("taken.sums", (n, steps.N_SUMS), nothing=True),
         "episodes": contents.whole("taken.episodes", (n,), 0, LARGEST_TIME),
-        "visits": contents.whole("taken.visits", (n, *pairs), 0, words.time),
+        "visits": contents.whole("taken.visits", (n, *pairs), 0, metadata.time),
         "expected": contents.floats("taken.expected", (n, *pairs), nothing=True),
-        "pseudo": contents.whole("taken.pseudo", (n, *pairs), 0, words.time + 1),
+        "pseudo": contents.whole("taken.pseudo", (n, *pairs), 0, metadata.time + 1),
         "truth": contents.floats("taken.truth", (n,), nothing=True),
     }
     if columns["times"].tolist() != times:
-        raise contents.refuse("taken.times are not the times of the words")
+        raise contents.refuse("taken.times are not the times in the metadata")
     return [{name: column[i] for name, column in columns.items()} for i in range(n)]

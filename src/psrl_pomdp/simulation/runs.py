@@ -1,9 +1,9 @@
 """One run: (model, agent, horizon, seed) -> Trace.
 
-Two drivers give the same run from the same seed. Any agent can be driven one observation at a time, by `act`.
-For an agent that plays one policy a whole episode, `play` of `agents.compiled_steps` drives environment and
-agent in one compiled loop, made of the same steps. The environment has a random stream of its own: two
-uniform numbers a step.
+Two drivers give the same run from the same seed. The streaming driver calls `act` of any agent for one
+observation at a time. The compiled driver is for agents with a fixed policy in each episode: `run_episode` of
+`agents.compiled_steps` runs environment and agent in one compiled loop of the same steps. The environment has
+its own random stream, with two uniform numbers per step.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ..inference.sampled_filter import SampledFilter
 from ..models import POMDP
 from ..protocols import Agent as Agent
 from ..protocols import CompiledAgent, EpisodicAgent, RestoresAgents, SavableAgent
-from .run_files import MOVING, KeptRun, RunWords
+from .run_files import CHANGING_ARRAYS, RunMetadata, SavedRun
 from .trace import Checkpoints, Trace, first_belief
 
 Driver = Literal["auto", "streaming", "compiled"]
 
-_CHUNK = 1 << 14  # steps whose chance is drawn at once
+_CHUNK = 1 << 14  # the number of steps whose random numbers are drawn at once
 
 
 def simulate(
@@ -48,10 +48,36 @@ def simulate(
     driver: Driver = "auto",
     progress: Callable[[int], None] | None = None,
 ) -> Trace:
-    """Run `agent` in the world `model` for `horizon` steps.
+    """Run `agent` in the environment `model` for `horizon` steps.
 
-    `checkpoints` default to ten a decade. `every_step` keeps the hidden states. `progress` is called with the
-    number of steps done, now and then.
+    Parameters
+    ----------
+    model
+        The true model.
+    agent
+        A new agent, of any class with the protocol `psrl_pomdp.protocols.Agent`.
+    horizon
+        The number of actions.
+    seed
+        The seed of the environment's random numbers.
+    checkpoints
+        The times at which sums and counts are recorded; by default ten per decade.
+    every_step
+        Whether the trace contains the hidden states.
+    driver
+        `streaming`, `compiled`, or `auto` for the compiled driver if the agent has it.
+    progress
+        A function that is called with the number of steps done, at least every 16384 steps.
+
+    Returns
+    -------
+    Trace
+        The actions, the observations, the checkpoints and the episodes.
+
+    Raises
+    ------
+    InvalidModelError
+        If the agent was used before, or is for a setting of another size, or chooses an invalid action.
 
     >>> from psrl_pomdp import PSRLAgent, plan, problem
     >>> world = problem("separated")
@@ -66,7 +92,7 @@ def simulate(
 
 
 class Simulation:
-    """A run that can be taken further."""
+    """A run that can be continued to longer horizons."""
 
     def __init__(
         self,
@@ -81,36 +107,36 @@ class Simulation:
         if driver not in ("auto", "streaming", "compiled"):
             raise InvalidModelError(f"driver {driver!r} is none of auto, streaming, compiled")
         self.model, self.agent, self.seed = model, agent, seed
-        self.learner = agent if isinstance(agent, EpisodicAgent) else None
-        if self.learner is not None:
-            _same_sizes(model, self.learner)
-            if self.learner.time:
+        self.episodic_agent = agent if isinstance(agent, EpisodicAgent) else None
+        if self.episodic_agent is not None:
+            _check_sizes(model, self.episodic_agent)
+            if self.episodic_agent.time:
                 raise InvalidModelError(
-                    f"the agent has lived for {self.learner.time} steps: a run wants a fresh one"
+                    f"the agent was used for {self.episodic_agent.time} steps before: a run needs a new one"
                 )
         self.driver = driver
         self.time = 0  # actions taken
-        self.chance = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
+        self.rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         self.checkpoint_times = None if checkpoints is None else np.unique(np.asarray(checkpoints, np.int64))
         if self.checkpoint_times is not None and (self.checkpoint_times < 1).any():
             raise InvalidModelError(f"checkpoint {self.checkpoint_times.min()}: they count from 1")
-        self.world, self.first_reading = _world(model, self.chance)
-        self.actions, self.readings = np.zeros(0, np.uint16), np.zeros(0, np.uint16)
-        self.states = np.array([self.world.present[0]], np.uint16) if every_step else None
-        self.taken: list[dict[str, Any]] = []  # checkpoints
+        self.environment, self.first_observation = _new_environment(model, self.rng)
+        self.actions, self.observations = np.zeros(0, np.uint16), np.zeros(0, np.uint16)
+        self.states = np.array([self.environment.present[steps.STATE]], np.uint16) if every_step else None
+        self.checkpoint_rows: list[dict[str, Any]] = []
         self.episode_sums: list[Array] = []
         self._no_filter = nan_filter(model)
-        self._cut_short = False  # by an exception, after which world and agent may be out of step
+        self._interrupted = False  # by an exception, after which environment and agent may be inconsistent
 
     def until(self, horizon: int, progress: Callable[[int], None] | None = None) -> Trace:
-        """Go on to `horizon` steps in all."""
+        """Continue to `horizon` steps in total, and return the trace."""
         if not is_integer(horizon, max(1, self.time)):
             raise InvalidModelError(f"horizon is {horizon!r}: a whole number of at least {max(1, self.time)}")
         self._grow_buffers(int(horizon))
         stops = log_spaced(horizon) if self.checkpoint_times is None else self.checkpoint_times
         for stop in [*stops[(stops >= self.time) & (stops < horizon)].tolist(), int(horizon)]:
             while self.time < stop:
-                self._steps(min(_CHUNK, stop - self.time))
+                self._take_steps(min(_CHUNK, stop - self.time))
                 if progress is not None:
                     progress(self.time)
             self._checkpoint()
@@ -118,46 +144,50 @@ class Simulation:
 
     # -- drivers --------------------------------------------------------------------------------
 
-    def _steps(self, n: int) -> None:
-        """`n` more actions."""
-        if self._cut_short:
-            raise OutOfOrderError("this run was cut short by an exception: begin it again")
-        self._cut_short = True
-        uniforms = self.chance.random((n, 2))
+    def _take_steps(self, n: int) -> None:
+        """Take `n` more steps."""
+        if self._interrupted:
+            raise OutOfOrderError("this run was cut short by an exception: start it again")
+        self._interrupted = True
+        uniforms = self.rng.random((n, 2))
         if self.time == 0:
-            self._first(uniforms[0])
+            self._first_step(uniforms[0])
             uniforms = uniforms[1:]
         while len(uniforms):
-            done = self._compiled(uniforms) if self._can_compile() else self._streamed(uniforms)
+            done = self._run_compiled(uniforms) if self._can_compile() else self._run_streaming(uniforms)
             uniforms = uniforms[done:]
-        self._cut_short = False
+        self._interrupted = False
 
-    def _first(self, uniform: Array) -> None:
-        """The first action, which takes the first reading, or nothing."""
-        action = self.agent.act(self.first_reading)
+    def _first_step(self, uniform: Array) -> None:
+        """Take the first step, in which the agent gets the first observation or None."""
+        action = self.agent.act(self.first_observation)
         self._step(action, uniform)
 
-    def _streamed(self, uniforms: Array) -> int:
+    def _run_streaming(self, uniforms: Array) -> int:
+        """Take one step per row of `uniforms`; return their number."""
         for uniform in uniforms:
-            self._step(self.agent.act(int(self.world.present[1])), uniform)
+            self._step(self.agent.act(int(self.environment.present[steps.OBSERVATION])), uniform)
         return len(uniforms)
 
     def _step(self, action: int, uniform: Array) -> None:
-        """The world's answer to an action of an agent."""
+        """Take one step of the environment after an action."""
         if not is_integer(action, 0, self.model.n_actions - 1):
             raise InvalidModelError(f"the agent chose action {action!r} at step {self.time + 1}")
-        self._count_episodes()
-        steps.environment_step(self.world, int(action), self._used, uniform)
-        self.actions[self.time], self.readings[self.time] = action, self.world.present[1]
+        self._record_episode_starts()
+        steps.environment_step(self.environment, int(action), self._sampled_filter, uniform)
+        self.actions[self.time] = action
+        self.observations[self.time] = self.environment.present[steps.OBSERVATION]
         self.time += 1
         if self.states is not None:
-            self.states[self.time] = self.world.present[0]
+            self.states[self.time] = self.environment.present[steps.STATE]
 
     @property
-    def _used(self) -> SampledFilter:
-        return self._no_filter if self.learner is None else self.learner.sampled_filter
+    def _sampled_filter(self) -> SampledFilter:
+        """The filter of θ_k; NaN for agents that sample no model."""
+        return self._no_filter if self.episodic_agent is None else self.episodic_agent.sampled_filter
 
     def _can_compile(self) -> bool:
+        """Return whether the compiled driver runs the next steps."""
         own = self.agent
         compiles = isinstance(own, CompiledAgent) and own.can_compile
         if self.driver == "streaming" or self.states is not None or not compiles:
@@ -166,25 +196,26 @@ class Simulation:
             return False
         return True
 
-    def _compiled(self, uniforms: Array) -> int:
+    def _run_compiled(self, uniforms: Array) -> int:
+        """Take steps up to the end of the episode, at most one per row of `uniforms`; return their number."""
         own = self.agent
         assert isinstance(own, CompiledAgent)
-        done = own.play(self.world, uniforms, self.actions, self.readings, self.time)
+        done = own.play(self.environment, uniforms, self.actions, self.observations, self.time)
         self.time += done
-        self._count_episodes()
+        self._record_episode_starts()
         return done
 
-    def _count_episodes(self) -> None:
-        """The sums at the start of every episode."""
-        own = self.learner
+    def _record_episode_starts(self) -> None:
+        """Store the sums at the start of every new episode."""
+        own = self.episodic_agent
         while own is not None and len(self.episode_sums) < own.episode_number:
-            self.episode_sums.append(self.world.sums.copy())
+            self.episode_sums.append(self.environment.sums.copy())
 
-    # -- what is kept ---------------------------------------------------------------------------
+    # -- records --------------------------------------------------------------------------------
 
     def _grow_buffers(self, horizon: int) -> None:
-        """Arrays long enough."""
-        for name, length in (("actions", horizon), ("readings", horizon), ("states", horizon + 1)):
+        """Make the arrays long enough for `horizon` steps."""
+        for name, length in (("actions", horizon), ("observations", horizon), ("states", horizon + 1)):
             old = getattr(self, name)
             if old is not None and len(old) < length:
                 new = np.zeros(length, old.dtype)
@@ -192,16 +223,17 @@ class Simulation:
                 setattr(self, name, new)
 
     def _checkpoint(self) -> None:
-        if self.taken and self.taken[-1]["times"] == self.time:
+        """Record sums and counts."""
+        if self.checkpoint_rows and self.checkpoint_rows[-1]["times"] == self.time:
             return
         shape = (self.model.n_actions, self.model.n_states)
-        own = self.learner
-        self.taken.append(
+        own = self.episodic_agent
+        self.checkpoint_rows.append(
             {
                 "times": self.time,
-                "sums": self.world.sums.copy(),
+                "sums": self.environment.sums.copy(),
                 "episodes": 0 if own is None else own.episode_number,
-                "visits": self.world.visits.copy(),
+                "visits": self.environment.visits.copy(),
                 "expected": np.full(shape, np.nan) if own is None else own.expected_counts,
                 "pseudo": np.zeros(shape, np.int64) if own is None else own.pseudo_counts,
                 "truth": np.nan if own is None else own.closeness(self.model.transition),
@@ -209,22 +241,22 @@ class Simulation:
         )
 
     def to_bytes(self) -> bytes:
-        """Everything that decides how the run goes on, for `resume`."""
-        words = {
+        """Return everything that determines how the run continues, for `resume`."""
+        metadata = {
             "version": VERSION,
             "package": __version__,
             "time": self.time,
             "model": self.model.fingerprint,
             "seed": repr(self.seed),
-            "chance": stream_out(self.chance),
-            "taken": [point["times"] for point in self.taken],
+            "chance": stream_out(self.rng),
+            "taken": [row["times"] for row in self.checkpoint_rows],
         }
         arrays: dict[str, Any] = {f"taken.{name}": column for name, column in self._columns().items()}
-        arrays |= {f"world.{name}": getattr(self.world, name) for name in MOVING}
+        arrays |= {f"world.{name}": getattr(self.environment, name) for name in CHANGING_ARRAYS}
         arrays |= {
-            "words": np.frombuffer(msgspec.json.encode(words), np.uint8),
+            "words": np.frombuffer(msgspec.json.encode(metadata), np.uint8),
             "actions": self.actions[: self.time],
-            "readings": self.readings[: self.time],
+            "readings": self.observations[: self.time],
             "states": None if self.states is None else self.states[: self.time + 1],
             "episode_sums": np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
             "agent": np.frombuffer(self._agent_bytes(), np.uint8),
@@ -232,50 +264,54 @@ class Simulation:
         return pack(arrays)
 
     def _agent_bytes(self) -> bytes:
+        """Return the saved agent."""
         if not hasattr(self.agent, "to_bytes"):
-            raise InvalidModelError(f"a {type(self.agent).__name__} has no to_bytes: its run cannot be kept")
+            raise InvalidModelError(f"a {type(self.agent).__name__} has no to_bytes: its run cannot be saved")
         return bytes(self.agent.to_bytes())
 
     def resume(self, data: bytes) -> None:
-        """Go on where the run that made these bytes stood: a new simulation with the same arguments.
+        """Continue the run that `to_bytes` saved. This simulation must have the same arguments.
 
-        Raises `ParseError` or another `InvalidModelError`, and changes nothing, where they hold no such run.
+        Raises `ParseError` or another `InvalidModelError`, and changes nothing, if the bytes are not such a
+        run.
         """
-        contents, words = opened(data, "run", RunWords, "a kept run")
-        told = (words.package, words.model, words.seed)
-        if told != (__version__, self.model.fingerprint, repr(self.seed)):
+        contents, metadata = opened(data, "run", RunMetadata, "a saved run")
+        saved_by = (metadata.package, metadata.model, metadata.seed)
+        if saved_by != (__version__, self.model.fingerprint, repr(self.seed)):
             raise ParseError("a run of another model, of another seed or of another version", path="run")
         with as_saved_agent("run"):
-            kept = KeptRun.of(contents, words, self.model, self.states is not None)
+            saved = SavedRun.of(contents, metadata, self.model, self.states is not None)
             agent = _restored(self.agent, contents.packed("agent"))
-            chance = stream_in(words.chance)
-        learner = agent if isinstance(agent, EpisodicAgent) else None
-        if learner is not None:
-            _same_sizes(self.model, learner)
-            if learner.steps_taken != words.time:
+            rng = stream_in(metadata.stream)
+        episodic = agent if isinstance(agent, EpisodicAgent) else None
+        if episodic is not None:
+            _check_sizes(self.model, episodic)
+            if episodic.steps_taken != metadata.time:
                 raise ParseError(
-                    f"its agent stands at {learner.steps_taken}, the run at {words.time}", path="run"
+                    f"its agent has taken {episodic.steps_taken} steps, the run {metadata.time}", path="run"
                 )
-        self.agent, self.learner = agent, learner
-        self.time, self.chance, self._cut_short = words.time, chance, False
-        for name in MOVING:
-            getattr(self.world, name)[...] = kept.world[name]
-        self.actions, self.readings, self.states = kept.actions, kept.readings, kept.states
-        self.episode_sums, self.taken = list(kept.episode_sums), kept.taken
+        self.agent, self.episodic_agent = agent, episodic
+        self.time, self.rng, self._interrupted = metadata.time, rng, False
+        for name in CHANGING_ARRAYS:
+            getattr(self.environment, name)[...] = saved.environment[name]
+        self.actions, self.observations, self.states = saved.actions, saved.observations, saved.states
+        self.episode_sums, self.checkpoint_rows = list(saved.episode_sums), saved.checkpoints
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        names = self.taken[0] if self.taken else ()
-        return {name: np.array([point[name] for point in self.taken]) for name in names}
+        """Return the checkpoints as one array per column."""
+        names = self.checkpoint_rows[0] if self.checkpoint_rows else ()
+        return {name: np.array([row[name] for row in self.checkpoint_rows]) for name in names}
 
     def _trace(self) -> Trace:
-        own = self.learner
+        """Return the trace of the run so far."""
+        own = self.episodic_agent
         return Trace(
             self.model,
             self.time,
             self.seed,
-            self.first_reading,
+            self.first_observation,
             self.actions[: self.time],
-            self.readings[: self.time],
+            self.observations[: self.time],
             None if self.states is None else self.states[: self.time + 1],
             Checkpoints(**self._columns()),
             () if own is None else own.episode_records(),
@@ -283,29 +319,29 @@ class Simulation:
         )
 
 
-def _world(model: POMDP, chance: np.random.Generator) -> tuple[steps.EnvironmentState, int | None]:
-    """The world at t = 1, and o_1."""
+def _new_environment(model: POMDP, rng: np.random.Generator) -> tuple[steps.EnvironmentState, int | None]:
+    """Return the environment at t = 1, and o_1."""
     own = model.setting
-    uniforms = chance.random(2)
+    uniforms = rng.random(2)
     state = int(sample_categorical(own.initial, uniforms[0]))
-    reading = None
+    observation = None
     if own.first_observation is not None:
-        reading = int(sample_categorical(own.first_observation[state], uniforms[1]))
-    world = steps.EnvironmentState(
+        observation = int(sample_categorical(own.first_observation[state], uniforms[1]))
+    environment = steps.EnvironmentState(
         model.transition,
         own.observation,
         own.cost,
-        np.array([state, -1 if reading is None else reading]),
-        first_belief(model, reading),
+        np.array([state, -1 if observation is None else observation]),
+        first_belief(model, observation),
         np.zeros((model.n_actions, model.n_states), np.int64),
         np.zeros(steps.N_SUMS),
         np.empty(model.n_states),
     )
-    return world, reading
+    return environment, observation
 
 
 def _restored(agent: Agent, data: bytes) -> Agent:
-    """An agent of the same class from what it had saved."""
+    """Return the saved agent, of the same class."""
     if isinstance(agent, RestoresAgents):
         return agent.restored(data)
     assert isinstance(agent, SavableAgent)
@@ -313,18 +349,22 @@ def _restored(agent: Agent, data: bytes) -> Agent:
 
 
 def nan_filter(model: POMDP) -> SampledFilter:
-    """In place of θ_k, for agents that have none: what is compared with it is not a number."""
+    """Return a filter of NaN for agents that sample no model, so that its distances to the truth are NaN."""
     n_actions, n_states = model.n_actions, model.n_states
     nothing = np.full((n_actions, n_states, n_states, 1), np.nan)
     return SampledFilter(nothing, np.full((n_states, 1), np.nan), np.zeros((n_states, 1)), np.zeros(1))
 
 
-def _same_sizes(model: POMDP, agent: EpisodicAgent) -> None:
-    own, told = model.setting, agent.setting
+def _check_sizes(model: POMDP, agent: EpisodicAgent) -> None:
+    """Raise `InvalidModelError` if the settings of model and agent differ in size."""
+    own, given = model.setting, agent.setting
     for what in ("n_actions", "n_states", "n_observations"):
-        if getattr(own, what) != getattr(told, what):
+        if getattr(own, what) != getattr(given, what):
             raise InvalidModelError(
-                f"the world has {what[2:]} {getattr(own, what)}, and the agent was told {getattr(told, what)}"
+                f"the environment has {getattr(own, what)} {what[2:]}, "
+                f"and the agent's setting has {getattr(given, what)}"
             )
-    if (own.first_observation is None) != (told.first_observation is None):
-        raise InvalidModelError("the world and the agent disagree on a reading before the first action")
+    if (own.first_observation is None) != (given.first_observation is None):
+        raise InvalidModelError(
+            "the environment and the agent disagree about an observation before the first action"
+        )

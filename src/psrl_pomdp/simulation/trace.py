@@ -1,4 +1,4 @@
-"""What is left of a run: its episodes, its checkpoints, and the regret by them."""
+"""The result of a run: actions, observations, episodes and checkpoints, and the regret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..planning import Plan
 
 
 class Regret(NamedTuple):
-    """An interval, because J is known to lie between two bounds; as a number, its middle."""
+    """An interval that contains the regret, from the bounds on J; `float(regret)` is its midpoint."""
 
     lower: float
     upper: float
@@ -29,24 +29,24 @@ class Regret(NamedTuple):
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where a run stood after `times[K]` steps, on a scale of logarithms."""
+    """Sums and counts of a run after `times[K]` steps, by default on a logarithmic scale."""
 
     times: Index  # [K]
-    sums: Array  # [K, 5]: see `episodes.COST` and the others, scaled
+    sums: Array  # [K, 5]: see `compiled_steps.COST` and the others, for costs in [0, 1]
     episodes: Index  # [K]: k
-    visits: Index  # [K, A, S]: n, true
-    expected: Array  # [K, A, S]: ñ, of an agent that has it
+    visits: Index  # [K, A, S]: n, the true visits
+    expected: Array  # [K, A, S]: ñ; NaN if the agent has none
     pseudo: Index  # [K, A, S]: m̃
-    truth: Array  # [K]: f(θ*) for a finite set that holds θ*, else E‖θ − θ*‖₁ a row; NaN without a posterior
+    truth: Array  # [K]: f(θ*) if this is positive, else E‖θ − θ*‖₁ per row; NaN without a posterior
 
 
 @dataclass(frozen=True)
 class Trace:
     """One run of an agent in an environment.
 
-    `actions[T]` and `observations[T]` are the whole run in a few bytes a step: `observations[i]` came after
-    `actions[i]`, and `first_observation` before the first action. `states` are kept where every step was
-    asked for.
+    `actions[T]` and `observations[T]` are the whole run in a few bytes per step: `observations[i]` came after
+    `actions[i]`, and `first_observation` before the first action. `states` are the hidden states if the run
+    was started with `every_step`, else None.
     """
 
     model: POMDP
@@ -62,33 +62,35 @@ class Trace:
 
     @property
     def times(self) -> Index:
-        """[K]: the checkpoints."""
+        """The times of the checkpoints, shape [K]."""
         return self.checkpoints.times
 
     @property
     def average_cost(self) -> float:
-        """What was paid a step, in the user's numbers."""
-        paid = float(self.checkpoints.sums[-1, steps.COST])
-        return float(self.model.setting.units.from_scaled(paid / self.horizon))
+        """The average cost per step, in the user's units."""
+        total = float(self.checkpoints.sums[-1, steps.COST])
+        return float(self.model.setting.units.from_scaled(total / self.horizon))
 
     def regret(self, plan: Plan) -> Regret:
-        """R_T at the horizon against a plan for the true model, by the control variate.
+        """Return the regret R_T at the horizon, estimated with a control variate from a plan of the true
+        model.
 
-        In the user's scale, with worse positive; an interval, from the plan's bounds on J.
+        It is in the user's units, and positive if the agent is worse than the optimal policy. It is an
+        interval, because the plan has bounds on J.
         """
         lower, upper = self.regret_curve(plan)
         return Regret(float(lower[-1]), float(upper[-1]))
 
     def regret_curve(self, plan: Plan) -> tuple[Array, Array]:
-        """The same at every checkpoint: its lower and upper ends, `[K]` each.
+        """Return the lower and upper ends of the regret at every checkpoint, shape [K] each.
 
-        Σ_t (C(s_t, a_t) − J) hides a logarithm under noise of order √T. With b_t the belief under the true
-        model and v any function of it,
+        The noise of Σ_t (C(s_t, a_t) − J) is of order √T. With the belief b_t under the true model and any
+        function v of it,
 
             Σ_t [c(b_t, a_t) + E[v(b_{t+1}) | b_t, a_t] − J − v(b_t)] + v(b_1) − v(b_{T+1})
 
-        has the same expectation for any learner (a martingale is taken off), and with v from a plan hardly
-        any noise under a good policy.
+        has the same expectation for any agent, because the difference is a martingale. With v from a plan it
+        has little noise under a good policy.
         """
         total = self.control_variate_sums(plan)
         scale = self.model.setting.units.difference
@@ -97,7 +99,7 @@ class Trace:
         return lower, upper
 
     def control_variate_sums(self, plan: Plan) -> Array:
-        """[K]: the sums of the control variate without −J, scaled, at every checkpoint."""
+        """Return the sums without −J at every checkpoint, for costs in [0, 1]; shape [K]."""
         if plan.fingerprint != self.model.fingerprint:
             raise InvalidModelError("the plan is for another model than the one that was run")
         own = self.model.setting
@@ -141,9 +143,9 @@ class Trace:
         )
 
 
-def first_belief(model: POMDP, reading: int | None) -> Array:
-    """[S]: h_1(·; θ*)."""
+def first_belief(model: POMDP, observation: int | None) -> Array:
+    """Return h_1(·; θ*), shape [S]."""
     belief = model.setting.initial.copy()
-    if reading is not None and model.setting.first_observation is not None:
-        belief *= model.setting.first_observation[:, reading]
+    if observation is not None and model.setting.first_observation is not None:
+        belief *= model.setting.first_observation[:, observation]
     return np.asarray(belief / belief.sum())

@@ -1,14 +1,14 @@
-"""Compiling ahead: every function of loops is called once, in a process of its own, and kept on disk.
+"""Compilation ahead: a separate process calls every compiled function once, so that numba caches it on disk.
 
-`psrl_pomdp._numba.background` begins that process. What can be compiled:
+`psrl_pomdp._numba.background` starts this process. These groups of functions can be compiled:
 
     planning            the planner
-    learning            what all runs share
-    others              what learners other than ours call
-    finite-3            the posterior over a finite set of kernels with three states, and the loop that plays
+    learning            the functions that all runs use
+    others              the functions of the other agents
+    finite-3            the posterior over a finite set of kernels with three states, and the compiled driver
     dirichlet-3         the same for Dirichlet rows, with the passes over the history
 
-Processes that want the same wait for one another, so that each thing is compiled once.
+Processes that need the same group wait for one another, so that each group is compiled once.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 
 def main(parent: int, what: Sequence[str]) -> None:
-    """What the process does."""
-    if os.name != "nt":  # there the number of the parent never changes, and may be that of a launcher
-        threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    """Compile the groups `what`; `parent` is the process that needs them."""
+    if os.name != "nt":  # on Windows the parent's number never changes and may be that of a launcher
+        threading.Thread(target=_exit_with_parent, args=(parent,), daemon=True).start()
     for one in what:
         compile_once(one)
 
 
-def _leave_with(parent: int) -> None:
-    """Nobody is left behind by a dead parent."""
+def _exit_with_parent(parent: int) -> None:
+    """Exit when the parent process has ended."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
 
 
 def compile_once(what: str) -> None:
-    """Compile and keep one of the things above, unless it is on disk or another process is at it."""
+    """Compile one group, unless it is on disk; wait for another process that compiles it."""
     done = compiled.on_disk(what)
-    with _alone(done.with_name(f"{done.name}.lock")):
+    with _exclusive(done.with_name(f"{done.name}.lock")):
         if not done.exists():
             rehearse(what)
             with suppress(OSError):
@@ -57,8 +57,8 @@ def compile_once(what: str) -> None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time, where the system can lock files."""
+def _exclusive(path: Path) -> Iterator[None]:
+    """Hold a lock file, if the system can lock files."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = path.open("w")
@@ -79,22 +79,22 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def rehearse(what: str) -> None:
-    """Call every function that belongs to it, compiled."""
+    """Call every function of a group, compiled."""
     if what == "planning":
         compiled.PLANNING.compile()
-        _planner()
+        _run_planner()
         return
     compiled.LEARNING.compile()
     kind, _, states = what.partition("-")
     if kind == "learning":
-        _runs()
+        _run_random_agent()
     elif kind == "others":
-        _other_learners()
+        _run_other_agents()
     else:
-        _posterior(kind, int(states))
+        _run_posterior(kind, int(states))
 
 
-def _planner() -> None:
+def _run_planner() -> None:
     """Plan for a tiny model."""
     from ..planning.bound_pair import BoundPair
     from ..planning.dynamics import Dynamics
@@ -121,8 +121,8 @@ def _planner() -> None:
     MultichainBounds(tiny, 16).run_round(1e-9)
 
 
-def _runs() -> None:
-    """Run an agent that learns nothing."""
+def _run_random_agent() -> None:
+    """Run a random agent."""
     from ..agents.baselines.random_agent import RandomAgent
     from ..models import POMDP, Setting
     from ..planning import plan
@@ -133,8 +133,8 @@ def _runs() -> None:
     simulate(world, RandomAgent(2), 2).control_variate_sums(plan(world, 0.5))
 
 
-def _posterior(kind: str, n_states: int) -> None:
-    """Run an agent with such a posterior for a few steps, in both ways; move an ensemble."""
+def _run_posterior(kind: str, n_states: int) -> None:
+    """Run an agent with a posterior of this kind for a few steps with both drivers; move an ensemble."""
     from ..inference import DirichletPrior, FinitePrior
     from ..models import Setting
 
@@ -142,13 +142,13 @@ def _posterior(kind: str, n_states: int) -> None:
     cost = np.linspace(0.0, 1.0, 2 * n_states).reshape(2, n_states)
     setting = Setting(np.full((n_states, 2), 0.5), cost, even[0, 0], first_observation=None)
     if kind == FINITE:
-        _learner(FinitePrior(setting, [even, even]), even)
+        _run_agent(FinitePrior(setting, [even, even]), even)
     else:
-        _move(_learner(DirichletPrior(setting, np.ones_like(even)), even))
+        _move_ensemble(_run_agent(DirichletPrior(setting, np.ones_like(even)), even))
 
 
-def _learner(prior: Prior, kernel: Array) -> Any:
-    """Run an agent for a few steps, in both ways, and return its posterior."""
+def _run_agent(prior: Prior, kernel: Array) -> Any:
+    """Run an agent for a few steps with both drivers, and return its posterior."""
     from ..agents.psrl import PlanningBudget, PSRLAgent
     from ..models import POMDP
     from ..planning import plan
@@ -165,18 +165,19 @@ def _learner(prior: Prior, kernel: Array) -> Any:
     return agent.posterior
 
 
-def _move(own: Any) -> None:
-    """Call what moves an ensemble of Dirichlet rows."""
+def _move_ensemble(posterior: Any) -> None:
+    """Call the functions that move an ensemble of Dirichlet rows."""
     from ..inference.refresh import hamiltonian
 
+    own = posterior
     own.refresh()
     hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)
     own.belief(own.kernels[0])
-    _likelihoods(own)
+    _run_likelihoods(own)
 
 
-def _likelihoods(posterior: Any) -> None:
-    """The pass over the history that moves of parameters make."""
+def _run_likelihoods(posterior: Any) -> None:
+    """Run the pass over the history that moves of parameters use."""
     from ..inference.hidden_paths import log_likelihoods
     from ..inference.workspace import flat
 
@@ -188,8 +189,8 @@ def _likelihoods(posterior: Any) -> None:
     )  # fmt: skip
 
 
-def _other_learners() -> None:
-    """What learners of other kinds call beside that."""
+def _run_other_agents() -> None:
+    """Call the functions that only the other agents use."""
     from ..agents.baselines.ba_pomcp import BAPOMCPAgent
     from ..agents.baselines.base import belief_after
     from ..agents.baselines.coarse_planner import nearest

@@ -20,7 +20,7 @@ from psrl_pomdp import (
     problem,
     simulate,
 )
-from psrl_pomdp.agents.baselines.base import Learner, Player, belief_after
+from psrl_pomdp.agents.baselines.base import EstimateAndPlanAgent, ModelPolicy, belief_after
 from psrl_pomdp.agents.baselines.coarse_planner import CoarsePlanner, grid, nearest
 from psrl_pomdp.agents.baselines.memoryless import best_memoryless
 from psrl_pomdp.agents.baselines.oas_ucrl import OASUCRL, ActionWiseOASUCRL
@@ -31,7 +31,7 @@ COARSE = PlanningBudget(min_tolerance=0.02, max_tolerance=0.05)
 READOUT, RAILWAY = problem("random-readout"), problem("railway")
 
 # Options that make many phases of sixty steps.
-QUICK: list[tuple[type[Learner], dict[str, Any]]] = [
+QUICK: list[tuple[type[EstimateAndPlanAgent], dict[str, Any]]] = [
     (OASUCRL, {"first_length": 7}),
     (OASUCRL, {"first_length": 7, "radius": 0.01, "models": 2}),
     (ActionWiseOASUCRL, {"first_length": 7}),
@@ -41,7 +41,7 @@ QUICK: list[tuple[type[Learner], dict[str, Any]]] = [
     (SEEU, {"tau1": 25, "tau2": 3, "models": 1, "planner": "coarse"}),
     (SMUCRL, {"first_count": 6, "models": 1}),
 ]
-KINDS: list[type[Learner]] = [OASUCRL, ActionWiseOASUCRL, SEEU, SEEUKnownSensor, SMUCRL]
+KINDS: list[type[EstimateAndPlanAgent]] = [OASUCRL, ActionWiseOASUCRL, SEEU, SEEUKnownSensor, SMUCRL]
 
 
 def maker(kind: Any, setting: Setting, options: dict[str, Any]) -> Callable[[int], Any]:
@@ -50,12 +50,16 @@ def maker(kind: Any, setting: Setting, options: dict[str, Any]) -> Callable[[int
 
 @pytest.mark.parametrize(("kind", "options"), QUICK)
 @pytest.mark.parametrize("model", [READOUT, RAILWAY], ids=["readout", "railway"])
-def test_they_keep_to_the_protocol(kind: type[Learner], options: dict[str, Any], model: POMDP) -> None:
+def test_they_keep_to_the_protocol(
+    kind: type[EstimateAndPlanAgent], options: dict[str, Any], model: POMDP
+) -> None:
     assert check_agent(maker(kind, model.setting, options), model) == []
 
 
 @pytest.mark.parametrize(("kind", "options"), QUICK)
-def test_saved_at_any_time_they_go_on_the_same(kind: type[Learner], options: dict[str, Any]) -> None:
+def test_saved_at_any_time_they_go_on_the_same(
+    kind: type[EstimateAndPlanAgent], options: dict[str, Any]
+) -> None:
     readings = [None, *np.random.default_rng(2).integers(4, size=79).tolist()]
     agent = maker(kind, READOUT.setting, options)(5)
     for i, reading in enumerate(readings):
@@ -68,11 +72,11 @@ def test_saved_at_any_time_they_go_on_the_same(kind: type[Learner], options: dic
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_they_say_what_they_are_told_and_take_nothing_first(kind: type[Learner]) -> None:
+def test_they_say_what_they_are_told_and_take_nothing_first(kind: type[EstimateAndPlanAgent]) -> None:
     own = READOUT.setting
     silent = Setting(own.observation, own.cost, own.initial, None)
     options = {"first_length": 5} if issubclass(kind, OASUCRL) else {}
-    assert kind.told
+    assert kind.information
     assert check_agent(maker(kind, silent, options), POMDP(silent, READOUT.transition), steps=30) == []
 
 
@@ -116,13 +120,13 @@ def test_a_tolerance_of_ones_own_is_not_saved() -> None:
 # -- schedules --------------------------------------------------------------------------------------
 
 
-def phases(agent: Learner, model: POMDP, steps: int) -> list[tuple[int, int, bool]]:
+def phases(agent: EstimateAndPlanAgent, model: POMDP, steps: int) -> list[tuple[int, int, bool]]:
     """(t, k, whether a plan is played) at the first step of every phase."""
     seen: list[tuple[int, int, bool]] = []
     rng = np.random.default_rng(0)
     for _ in range(steps):
         agent.act(int(rng.integers(model.n_observations)))
-        now = (agent.time, agent.episode, agent.player is not None)
+        now = (agent.time, agent.episode, agent.model_policy is not None)
         if not seen or now[1:] != seen[-1][1:]:
             seen.append(now)
     return seen
@@ -189,7 +193,7 @@ def test_the_probabilities_that_weigh_are_those_that_were_played() -> None:
     agent = OASUCRL(READOUT.setting, seed=1, budget=COARSE, first_length=500, burn_in=0.0)
     simulate(READOUT, agent, 3400, seed=1)
     moments = agent.moments
-    assert agent.player is not None
+    assert agent.model_policy is not None
     assert moments.pairs[0] > 1800
     mean = moments.weighted.sum(axis=(1, 2)) / moments.pairs[0]
     assert (np.abs(mean - 1.0) <= 5.0 * np.sqrt(moments.squares) / moments.pairs[0]).all()
@@ -211,10 +215,10 @@ def test_beliefs_are_those_of_the_whole_history() -> None:
     agent = SEEUKnownSensor(own, budget=COARSE, tau1=3, tau2=50)
     for reading in (2, 3, None, 1, 0, 0):
         agent.act(reading)
-    assert agent.player is not None
+    assert agent.model_policy is not None
     codes, after = np.divmod(np.array(agent.history), 5)
-    again = belief_after(agent.player.model, 2, codes, after)
-    np.testing.assert_allclose(agent.player.belief, again, atol=1e-12)
+    again = belief_after(agent.model_policy.model, 2, codes, after)
+    np.testing.assert_allclose(agent.model_policy.belief, again, atol=1e-12)
 
 
 def test_a_plan_that_depends_on_the_start_is_followed() -> None:
@@ -222,12 +226,12 @@ def test_a_plan_that_depends_on_the_start_is_followed() -> None:
     world = problem("two-rooms")
     found = plan(world, 1e-3)
     assert found.controller.gains is not None
-    player, run = Player(world, found, world.setting.initial), found.follow(world.setting.initial)
+    player, run = ModelPolicy(world, found, world.setting.initial), found.follow(world.setting.initial)
     for reading in (0, 1, 1, 0):
         assert player.action() == run.action
-        player.take_in(run.action, reading)
+        player.update(run.action, reading)
         run.read(reading)
-    player.take_in(player.action(), world.n_observations)  # a lost reading: the best node for the belief
+    player.update(player.action(), world.n_observations)  # a lost reading: the best node for the belief
     assert player.action() == found.follow(player.belief).action
 
 
@@ -238,7 +242,7 @@ def test_a_plan_that_depends_on_the_start_is_followed() -> None:
 def test_with_the_sensor_known_they_learn_the_kernel(kind: Any) -> None:
     agent = kind(READOUT.setting, seed=2, budget=COARSE)
     trace = simulate(READOUT, agent, 6000, seed=2)
-    assert agent.player is not None or isinstance(agent, SEEUKnownSensor)
+    assert agent.model_policy is not None or isinstance(agent, SEEUKnownSensor)
     moments = agent.total if isinstance(agent, ActionWiseOASUCRL) else agent.moments
     assert np.abs(moments.kernel(1e-3) - READOUT.transition).sum(axis=2).mean() < 0.35
     uniform = 0.0466 * 6000  # what uniform actions lose: their stationary average less the optimum

@@ -15,7 +15,7 @@ from psrl_pomdp import (
     problem,
     simulate,
 )
-from psrl_pomdp.agents.baselines.tsde import TSDEAgent, reading_concentration, reading_setting
+from psrl_pomdp.agents.baselines.tsde import TSDEAgent, observed_concentration, observed_setting
 from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.analysis import regret_curve
 
@@ -82,7 +82,7 @@ def test_known_and_shared_rows_stay_known_and_shared() -> None:
     agent = TSDEAgent(prior, seed=1)
     agent.counts[1, 1, 1], agent.counts[1, 2, 2] = 60, 20
     agent.counts[0, 1, 1] = 1000  # says nothing new of a known row
-    drawn = np.array([agent._drawn_kernel() for _ in range(500)])
+    drawn = np.array([agent._sampled_kernel() for _ in range(500)])
     np.testing.assert_allclose(drawn[:, 0, 1], np.broadcast_to([0.0, 0.3, 0.7], (500, 3)))
     np.testing.assert_array_equal(drawn[:, 1, 1], drawn[:, 1, 2])
     mean = 61 / 82
@@ -140,14 +140,14 @@ def test_where_memory_matters_its_regret_is_linear() -> None:
 
 def test_what_it_takes_a_problem_for() -> None:
     world = problem("random-readout")
-    setting = reading_setting(world.setting)
+    setting = observed_setting(world.setting)
     sensor = world.setting.observation[0]
     for o in range(4):
         wanted = world.setting.cost @ (sensor[:, o] / sensor[:, o].sum())
         np.testing.assert_allclose(setting.cost[:, o], wanted)
-    assert (reading_concentration(world.prior) == 1.0).all()
+    assert (observed_concentration(world.prior) == 1.0).all()
     observed = problem("river-swim-observed")
-    np.testing.assert_array_equal(reading_concentration(observed.prior), observed.prior.concentration)
+    np.testing.assert_array_equal(observed_concentration(observed.prior), observed.prior.concentration)
 
 
 def test_states_that_are_read_under_other_numbers() -> None:
@@ -155,7 +155,7 @@ def test_states_that_are_read_under_other_numbers() -> None:
     sensor = np.eye(4)[[1, 2, 3]]
     concentration = np.array([[[1.0, 2.0, 0.0], [0.0, 1.0, 3.0], [1.0, 0.0, 4.0]]])
     prior = DirichletPrior(Setting(sensor, np.zeros((1, 3)), np.full(3, 1 / 3)), concentration)
-    found = reading_concentration(prior)
+    found = observed_concentration(prior)
     np.testing.assert_array_equal(found[0, 1:, 1:], concentration[0])
     assert (found[0, 1:, 0] == 0).all()
     assert check_agent(lambda seed: TSDEAgent(prior, seed), POMDP(prior.setting, prior.mean)) == []
@@ -176,5 +176,5 @@ def test_what_follows_a_lost_reading_is_not_counted() -> None:
 
 
 def test_a_finite_set_has_no_rows_to_count() -> None:
-    with pytest.raises(InvalidModelError, match="wants Dirichlet rows"):
+    with pytest.raises(InvalidModelError, match="needs a DirichletPrior"):
         TSDEAgent(problem("separated").family)  # type: ignore[arg-type]

@@ -1,6 +1,13 @@
-"""The other agents, a file each, with the protocol of `psrl_pomdp.simulation.runs.Agent`.
+"""The agents that PSRL-POMDP is compared with, one module each.
 
-`recurrent` is not among these names: it needs the extra `deep`.
+Bayesian agents: `certainty` (plans for the posterior mean or mode), `ba_pomcp` (tree search; its compiled
+part is `tree_search`) and `tsde` (treats observations as states). Agents that estimate a model from moments:
+`oas_ucrl`, `seeu` and `sm_ucrl`, with the estimators `moments` and `spectral`, the base class in `base`,
+their files in `serialization`, and `coarse_planner`. Reference agents: `random_agent`, `memoryless` and
+`calendar_rule`. `options` checks numbers that users pass.
+
+All follow the protocol `psrl_pomdp.protocols.Agent`. The agent with a recurrent network is in
+`psrl_pomdp.integrations.recurrent_ppo`, because it needs the extra `deep`.
 """
 
 from .ba_pomcp import BAPOMCPAgent

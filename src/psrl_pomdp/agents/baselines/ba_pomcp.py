@@ -1,22 +1,23 @@
 """BA-POMCP: Bayes-adaptive planning by tree search.
 
-At every step the agent looks ahead from what it knows: many simulated futures, each in a world of its own
-drawn from the posterior with a state drawn from that world's belief, grow a tree of actions and readings
-(`tree_search.py`), and the action with the least mean cost is taken. Since the readings in the tree also tell
-the worlds apart, an action that is worth learning from looks good by itself: no schedule makes it explore.
+At every step the agent simulates many futures. For each of them it draws a kernel from the posterior and a
+state from the belief of this kernel. The simulations grow a tree of actions and observations
+(`tree_search.py`), and the agent takes the action with the least mean cost. The observations in the tree also
+carry information about the kernel, so that the value of an action includes the value of this information: the
+agent explores without a schedule.
 
-Guarantee: as `n_simulations` grows, the action becomes that of the best way to act *and learn* over the next
-`depth` steps, discounted, under the posterior as its ensemble of kernels has it. None for the long-run
-average: what takes longer than the look-ahead to pay back is not seen, and a fixed number of simulations errs
-at a fixed rate, so that in general regret grows linearly.
+Guarantee: as `n_simulations` grows, the action converges to that of the optimal policy *with learning* over
+the next `depth` discounted steps, under the posterior's ensemble of kernels. There is no guarantee for the
+long-run average: benefits beyond the look-ahead are ignored, and a fixed number of simulations errs at a
+fixed rate, so that in general regret grows linearly.
 
 Source: S. Katt, F. A. Oliehoek and C. Amato 2017, Learning in POMDPs with Monte Carlo tree search (ICML), in
-the form with root sampling of the model. Here the sensor is known, and worlds come from the posterior's own
-weighted kernels with their exact filters, in place of a particle filter by rejection, which runs dry. The
-paper's other form raises Dirichlet counts along each simulated future. It needs particles that carry counts,
-and so a hidden path through the whole history for each; it is left out, because both simulate futures with
-the same law: a row drawn once and kept, or predicted anew from counts that grow. The tree is grown afresh at
-each step.
+the form with root sampling of the model. Here the sensor is known, and kernels come from the posterior's
+weighted kernels with their exact filters, instead of a particle filter by rejection, which degenerates. The
+paper's other form increases Dirichlet counts along each simulated future. It needs particles with counts, and
+so a hidden path through the whole history for each. It is left out, because the simulated futures have the
+same distribution if a row is drawn once, or if it is predicted at each step from growing counts. Each step
+grows a new tree.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ from ...inference.encoding import check_protocol
 from ...inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
 from ...models import Setting
 from ...protocols import Compilable, Posterior, Prior, WeightedKernels
-from ..serialization import SettingWords, setting_in, setting_out
+from ..serialization import SettingMetadata, setting_in, setting_out
 from .options import number, whole_number
-from .tree_search import Worlds, empty_tree, search
+from .tree_search import WeightedModels, empty_tree, search
 
 _OPTIONS = ("n_simulations", "depth", "discount", "exploration")
-_MOST_STEPS = 20_000_000  # of all simulations for one action: half a gigabyte of random numbers
+_MOST_STEPS = 20_000_000  # simulated steps per action, which need half a gigabyte of random numbers
 
 
-class _Words(SettingWords, kw_only=True):
+class _Metadata(SettingMetadata, kw_only=True):
     """Everything about an agent that is not an array."""
 
     agent: Literal["BA-POMCP"]
@@ -59,10 +60,10 @@ class _Words(SettingWords, kw_only=True):
 
 
 class BAPOMCPAgent:
-    """Looks ahead by `n_simulations` futures of `depth` steps, discounted by `discount`.
+    """An agent that simulates `n_simulations` futures of `depth` steps, discounted by `discount`.
 
-    `exploration` is UCT's constant c in the scale of costs in [0, 1]: more of it spreads simulations over all
-    actions, less sends them deeper after the seemingly best.
+    `exploration` is UCT's constant c for costs in [0, 1]. A larger one spreads simulations over all actions;
+    a smaller one concentrates them on the actions that seem best.
 
     >>> from psrl_pomdp import problem
     >>> agent = BAPOMCPAgent(problem("random-readout").prior, seed=1)
@@ -70,7 +71,7 @@ class BAPOMCPAgent:
     (True, (3,))
     """
 
-    told = "sensor, prior"
+    information = "sensor, prior"
 
     def __init__(
         self,
@@ -85,7 +86,9 @@ class BAPOMCPAgent:
         check_protocol(prior)
         least = prior.setting.n_actions
         self.prior = prior
-        self.n_simulations = whole_number("n_simulations", n_simulations, least)  # each action is tried
+        self.n_simulations = whole_number(
+            "n_simulations", n_simulations, least
+        )  # so that each action is tried
         self.depth = whole_number("depth", depth, 1)
         if self.n_simulations * (self.depth + 1) > _MOST_STEPS:
             raise InvalidModelError(
@@ -102,7 +105,7 @@ class BAPOMCPAgent:
                 f"prior: its {type(self.posterior).__name__} has no kernels, weights and beliefs, "
                 "which the tree search draws from"
             )
-        self.time = 0  # t, the number of readings taken in, the first one included; 0 before it
+        self.time = 0  # t, the number of observations so far, with the first one; 0 before it
         self.action: int | None = None  # a_t
         self._tree = empty_tree(
             self.n_simulations, self.depth, prior.setting.n_actions, prior.setting.n_observations
@@ -114,16 +117,16 @@ class BAPOMCPAgent:
 
     @property
     def values(self) -> Array:
-        """[A]: the discounted cost of each action at the last search, in the scale of costs in [0, 1]."""
+        """The discounted cost of each action at the last search, for costs in [0, 1]; shape [A]."""
         return np.array(self._tree.value[0])
 
     @property
     def visits(self) -> npt.NDArray[np.int64]:
-        """[A]: how many simulations began with each action."""
+        """The number of simulations that started with each action, shape [A]."""
         return np.array(self._tree.visits[0])
 
     def act(self, observation: int | str | None) -> int:
-        """Take in o_t, or None for one that was lost or never made, look ahead, and choose a_t."""
+        """Return a_t after o_t, which is None if it is missing, or if the first action comes before it."""
         if self.action is None:
             self.posterior.start(observation)
         else:
@@ -135,7 +138,7 @@ class BAPOMCPAgent:
 
     @PLANNING.timed
     def look_ahead(self) -> None:
-        """Grow the tree from the present posterior."""
+        """Search from the present posterior."""
         posterior = self.posterior
         assert isinstance(posterior, WeightedKernels)
         if isinstance(posterior, Compilable):
@@ -144,7 +147,7 @@ class BAPOMCPAgent:
         else:
             kernels = np.ascontiguousarray(posterior.kernels.transpose(1, 2, 3, 0))
             beliefs = np.ascontiguousarray(posterior.beliefs.T)
-        worlds = Worlds(
+        models = WeightedModels(
             kernels,
             beliefs,
             posterior.weights,
@@ -152,43 +155,43 @@ class BAPOMCPAgent:
             self.setting.cost,
         )
         uniforms = self.rng.random((self.n_simulations, self.depth + 1, 3))
-        search(worlds, self._tree, uniforms, self.discount, self.exploration)
+        search(models, self._tree, uniforms, self.discount, self.exploration)
 
     # -- files ----------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """Everything that decides what the agent does next."""
-        arrays, words = setting_out(self.setting)
-        words |= {"version": VERSION, "agent": "BA-POMCP", "action": self.action, "time": self.time}
-        prior_arrays, prior_words = prior_out(self.prior)
-        words |= prior_words
-        words["options"] = {name: getattr(self, name) for name in _OPTIONS}
-        words["streams"] = [stream_out(rng) for rng in (self.rng, self.posterior_rng)]
+        """Return everything that determines the agent's next actions."""
+        arrays, metadata = setting_out(self.setting)
+        metadata |= {"version": VERSION, "agent": "BA-POMCP", "action": self.action, "time": self.time}
+        prior_arrays, prior_metadata = prior_out(self.prior)
+        metadata |= prior_metadata
+        metadata["options"] = {name: getattr(self, name) for name in _OPTIONS}
+        metadata["streams"] = [stream_out(rng) for rng in (self.rng, self.posterior_rng)]
         arrays |= prior_arrays | posterior_out(self.posterior)
-        arrays["words"] = np.frombuffer(msgspec.json.encode(words), np.uint8)
+        arrays["words"] = np.frombuffer(msgspec.json.encode(metadata), np.uint8)
         return pack(arrays)
 
     @classmethod
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes, prior: Prior | None = None) -> BAPOMCPAgent:
-        """An agent that goes on as the saved one would have; pass a `prior` again that is code."""
-        contents, words = opened(data, "agent", _Words, "a saved agent of this kind")
-        setting = setting_in(contents, words)
-        found: Any = prior_in(contents, words.prior, words.prior_fingerprint, setting, prior)
-        rng, posterior_rng = (stream_in(stream) for stream in words.streams)
+        """Return an agent that continues as the saved one would have; pass a `prior` that is code again."""
+        contents, metadata = opened(data, "agent", _Metadata, "a saved agent of this kind")
+        setting = setting_in(contents, metadata)
+        found: Any = prior_in(contents, metadata.prior, metadata.prior_fingerprint, setting, prior)
+        rng, posterior_rng = (stream_in(stream) for stream in metadata.streams)
         posterior: Any = found.restore(posterior_in(contents), posterior_rng)
         n_actions = setting.n_actions
-        time = getattr(posterior, "time", 0) if words.time is None else words.time
+        time = getattr(posterior, "time", 0) if metadata.time is None else metadata.time
         if time != getattr(posterior, "time", time):
-            raise contents.refuse(f"time is {time}, and {posterior.time} for the posterior")
-        if (words.action is None) != (time == 0) or not 0 <= (words.action or 0) < n_actions:
-            raise contents.refuse(f"action is {words.action!r} at time {time}")
-        agent = cls(found, **words.options)
+            raise contents.refuse(f"time is {time}, but that of the posterior is {posterior.time}")
+        if (metadata.action is None) != (time == 0) or not 0 <= (metadata.action or 0) < n_actions:
+            raise contents.refuse(f"action is {metadata.action!r} at time {time}")
+        agent = cls(found, **metadata.options)
         agent.time = time
         agent.rng, agent.posterior_rng, agent.posterior = rng, posterior_rng, posterior
-        agent.action = words.action
+        agent.action = metadata.action
         return agent
 
     def restored(self, data: bytes) -> BAPOMCPAgent:
-        """What `to_bytes` wrote, with the prior of this agent where it is code."""
+        """Return the agent that `to_bytes` wrote, with the prior of this agent if it is code."""
         return type(self).from_bytes(data, self.prior if is_code(self.prior) else None)

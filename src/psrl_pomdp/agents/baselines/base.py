@@ -1,11 +1,11 @@
-"""What learners from moments share: playing the plan of an estimated model, optimism, and files.
+"""The base class of agents that estimate a model from moments and plan for it.
 
-A `Learner` lives in phases. In each it either explores, every action as likely as every other, or has a
-`Player`: an estimated model with its plan and with the belief under it, moved by the exact filter. Every
-action keeps a chance of at least ι (`softness`), and what chance the one that was taken had is remembered,
-because the estimators weigh by it. Estimates have no entry below a smallest one, so that no reading which
-can come is ever impossible under them. Nothing here looks at a clock: plans stop by their tolerance or by
-work counted.
+An `EstimateAndPlanAgent` divides time into phases. In each phase it either explores with uniform actions, or
+follows a `ModelPolicy`: an estimated model, its plan, and the exact belief filter under this model. Every
+action has a probability of at least ι (`min_action_probability`). The agent stores the probability of the
+action that it took, because the estimators weight by its inverse. The entries of an estimate are bounded from
+below, so that no possible observation has probability 0 under it. Plans stop by their tolerance or by counted
+work and never by time, so that runs can be repeated.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ...planning import Plan
 from ...protocols import Solution
 from .. import compiled_steps as steps
 from ..compiled_policy import new_sampled_filter, policy_of
-from ..planning_budget import PlanningBudget
+from ..planning_budget import PlanningBudget, one_over_root
 from .options import number, whole_number
-from .serialization import learner_from_bytes, learner_to_bytes
+from .serialization import agent_from_bytes, agent_to_bytes
 
 Seed = int | Sequence[int]
 
-# What options may be; whole numbers where both ends are.
+# The ranges of options; an option is a whole number if the ends of its range are.
 _RANGES: dict[str, tuple[float, float]] = {
     "first_length": (1, 1 << 40),
     "first_count": (1, 1 << 40),
@@ -50,59 +50,62 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 
 @jit()
-def replay(used: SampledFilter, likelihood: Array, actions: Index, readings: Index) -> None:
-    """The belief after all of these actions and the readings that followed them."""
+def replay(sampled: SampledFilter, likelihood: Array, actions: Index, observations: Index) -> None:
+    """Update a belief with many actions and the observations after them."""
     for i in range(len(actions)):
-        update_sampled_filter(used, likelihood[actions[i], readings[i]], actions[i])
+        update_sampled_filter(sampled, likelihood[actions[i], observations[i]], actions[i])
 
 
-class Player:
-    """An estimated model, its plan, and the belief under it as readings come."""
+class ModelPolicy:
+    """An estimated model, its plan, and the belief under the model."""
 
-    def __init__(self, model: POMDP, found: Solution, belief: Array) -> None:
+    def __init__(self, model: POMDP, plan: Solution, belief: Array) -> None:
         LEARNING.want("others")
-        self.model, self.found = model, found
+        self.model, self.plan = model, plan
         self.likelihood = likelihoods(model.setting)
-        self.used = new_sampled_filter(model.transition, belief)
+        self.filter = new_sampled_filter(model.transition, belief)
         self.policy: steps.CompiledPolicy | None = None
-        if isinstance(found, Plan):
-            self.policy = policy_of(found, belief, model.setting, self.likelihood)
+        if isinstance(plan, Plan):
+            self.policy = policy_of(plan, belief, model.setting, self.likelihood)
 
     @property
     def belief(self) -> Array:
-        return self.used.belief[:, 0]
+        """The belief under the estimated model, shape [S]."""
+        return self.filter.belief[:, 0]
 
-    def take_in(self, action: int, reading: int) -> None:
-        update_sampled_filter(self.used, self.likelihood[action, reading], action)
+    def update(self, action: int, observation: int) -> None:
+        """Update the belief, and the node of a finite-state controller."""
+        update_sampled_filter(self.filter, self.likelihood[action, observation], action)
         if self.policy is not None and self.policy.node[0] >= 0:
-            self._move_node(reading)
+            self._move_node(observation)
 
-    def _move_node(self, reading: int) -> None:
-        """Where the plan is a controller with a memory of its own: its next node."""
+    def _move_node(self, observation: int) -> None:
+        """Move a finite-state controller to its next node."""
         assert self.policy is not None
-        assert isinstance(self.found, Plan)
-        node, onward = self.policy.node, self.policy.successors
-        lost = reading == onward.shape[1]
-        node[0] = self.found.follow(self.belief).node if lost else onward[node[0], reading]
+        assert isinstance(self.plan, Plan)
+        node, successors = self.policy.node, self.policy.successors
+        missing = observation == successors.shape[1]
+        node[0] = self.plan.follow(self.belief).node if missing else successors[node[0], observation]
 
     def action(self) -> int:
+        """Return the action of the plan at the present belief."""
         if self.policy is None:
-            return self.found.action(self.belief)
-        return int(steps.best_action(self.policy, self.used))
+            return self.plan.action(self.belief)
+        return int(steps.best_action(self.policy, self.filter))
 
 
-def belief_after(model: POMDP, first_reading: int | None, actions: Index, readings: Index) -> Array:
-    """h_t under `model` from the whole history; lost readings are numbered O."""
-    belief = model.setting.initial * first_likelihood(model.setting, first_reading)
-    used = new_sampled_filter(model.transition, belief / belief.sum())
-    replay(used, likelihoods(model.setting), actions, readings)
-    return used.belief[:, 0]
+def belief_after(model: POMDP, first_observation: int | None, actions: Index, observations: Index) -> Array:
+    """Return h_t under `model` after the whole history; a missing observation has the number O."""
+    belief = model.setting.initial * first_likelihood(model.setting, first_observation)
+    filtered = new_sampled_filter(model.transition, belief / belief.sum())
+    replay(filtered, likelihoods(model.setting), actions, observations)
+    return filtered.belief[:, 0]
 
 
 def drawn_near(rows: Array, radius: Array, rng: np.random.Generator) -> Array:
-    """Distributions `[..., n]` at random within L1 distance `radius[...]` of `rows`.
+    """Draw distributions `[..., n]` within L1 distance `radius[...]` of `rows`.
 
-    Each row moves toward a uniformly drawn distribution, by a share of the radius that is uniform too.
+    Each row moves toward a uniformly drawn distribution, by a uniformly drawn fraction of the radius.
     """
     toward = rng.dirichlet(np.ones(rows.shape[-1]), rows.shape[:-1])
     distance = np.abs(toward - rows).sum(axis=-1)
@@ -111,155 +114,154 @@ def drawn_near(rows: Array, radius: Array, rng: np.random.Generator) -> Array:
 
 
 def floored(rows: Array, least: float) -> Array:
-    """Each row clipped to at least `least` and to sum to one; a row that has no positive mass is uniform."""
+    """Return the rows clipped at `least` and normalized; rows without positive mass become uniform."""
     total = rows.sum(axis=-1, keepdims=True)
-    some = (total > 0.0) & np.isfinite(total)
-    kept = np.where(some, rows / np.where(some, total, 1.0), 1.0)
-    kept = np.clip(kept, least, 1.0)
-    return np.asarray(kept / kept.sum(axis=-1, keepdims=True))
+    positive = (total > 0.0) & np.isfinite(total)
+    shares = np.where(positive, rows / np.where(positive, total, 1.0), 1.0)
+    shares = np.clip(shares, least, 1.0)
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
 
-def one_over_root(time: int) -> float:
-    return float(1.0 / np.sqrt(time))
+class EstimateAndPlanAgent:
+    """Base class: subclasses define how to count, to estimate, and to divide time into phases.
 
-
-class Learner:
-    """One reading in, one action out; what differs between learners is in the methods that they override.
-
-    A learner's options are the keyword arguments of its constructor, each kept as an attribute of that
-    name; `numbers` and `_arrays` list what else decides how it goes on.
+    The options of an agent are the keyword arguments of its constructor. Each is stored as an attribute of
+    the same name. `numbers` lists the attributes, and `own_arrays` returns the arrays, that a file stores
+    beside them.
     """
 
-    told: ClassVar[str]
+    information: ClassVar[str]
     radius: float
     models: int
     least: float
     numbers: ClassVar[tuple[str, ...]] = (
         "time",
         "episode",
-        "until",
+        "phase_end",
         "action",
-        "reading",
+        "observation",
         "probability",
-        "softness",
+        "min_action_probability",
     )
 
     def __init__(self, setting: Setting, seed: Seed, budget: PlanningBudget | None) -> None:
         self.setting = setting
         self.budget = budget or PlanningBudget()
         self.rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
-        self.time = 0  # t: readings taken in, the first one or its absence included
+        self.time = 0  # t, the number of observations so far, with the first one or its absence
         self.episode = 0  # k
-        self.until = 0  # the last t of the present phase
+        self.phase_end = 0  # the last t of the present phase
         self.n_actions = setting.n_actions
-        self.lost = setting.n_observations  # the number of a lost reading
-        self.reading = self.lost  # o_t
-        self.action = -1  # a_t; none so far
+        self.missing = setting.n_observations  # the number of a missing observation
+        self.observation = self.missing  # o_t
+        self.action = -1  # a_t; −1 before the first action
         self.probability = 1.0  # p_t(a_t)
-        self.softness = 1.0 / setting.n_actions  # ι
-        self.player: Player | None = None
-        self.found: Solution | None = None  # the newest plan, to start the next one from
+        self.min_action_probability = 1.0 / setting.n_actions  # ι
+        self.model_policy: ModelPolicy | None = None
+        self.last_plan: Solution | None = None  # the next plan starts from it
 
     def _take_options(self, **options: float) -> None:
-        """Check options, and keep each as an attribute of its name."""
+        """Check options, and store each as an attribute of the same name."""
         for name, value in options.items():
             low, high = _RANGES[name]
             check = whole_number if isinstance(low, int) else number
             setattr(self, name, check(name, value, low, high))
 
     def act(self, observation: int | None) -> int:
-        """Take in o_t, None where it was lost or does not come before the first action, and choose a_t."""
+        """Return a_t after o_t, which is None if it is missing, or if the first action comes before it."""
         if self.action < 0:
             first = first_number(self.setting, observation)
-            reading = self.lost if first is None else first
+            number = self.missing if first is None else first
         else:
-            reading = reading_number(self.setting, observation)
-            self._learn(reading)
-            if self.player is not None:
-                self.player.take_in(self.action, reading)
-        self.reading = reading
+            number = reading_number(self.setting, observation)
+            self._count_transition(number)
+            if self.model_policy is not None:
+                self.model_policy.update(self.action, number)
+        self.observation = number
         self.time += 1
-        if self.time > self.until:
+        if self.time > self.phase_end:
             self._begin_phase()
-        self._choose()
+        self._choose_action()
         return self.action
 
-    def _learn(self, after: int) -> None:
-        """`self.action`, taken at `self.reading` with `self.probability`, was followed by `after`."""
+    def _count_transition(self, after: int) -> None:
+        """Count that `after` followed `self.action`, taken at `self.observation` with `self.probability`."""
         raise NotImplementedError
 
     def _begin_phase(self) -> None:
-        """Set `until`, and either `player` or None to explore."""
+        """Set `phase_end`, and `model_policy` or None to explore."""
         raise NotImplementedError
 
-    def _choose(self) -> None:
-        """a_t and p_t(a_t): what the plan says, but every action with a chance of at least ι."""
+    def _choose_action(self) -> None:
+        """Draw a_t and set p_t(a_t): the action of the plan, or any action with probability ι."""
         uniform, n_actions = self.rng.random(), self.n_actions
-        if self.player is None:
+        if self.model_policy is None:
             self.action, self.probability = int(uniform * n_actions), 1.0 / n_actions
             return
-        planned, explored = self.player.action(), n_actions * self.softness
+        planned, explored = self.model_policy.action(), n_actions * self.min_action_probability
         drawn = uniform < explored
-        self.action = min(int(uniform / self.softness), n_actions - 1) if drawn else planned
-        self.probability = self.softness + (1.0 - explored) * (self.action == planned)
+        self.action = min(int(uniform / self.min_action_probability), n_actions - 1) if drawn else planned
+        self.probability = self.min_action_probability + (1.0 - explored) * (self.action == planned)
 
     # -- planning -------------------------------------------------------------------------------
 
-    def _planned(self, model: POMDP) -> Solution:
-        """A plan for the model, to the tolerance that suits the time."""
-        near = self.found if isinstance(self.found, Plan) else None
+    def _plan_for(self, model: POMDP) -> Solution:
+        """Return a plan for the model to within the tolerance of the budget, by default 1/√t."""
+        near = self.last_plan if isinstance(self.last_plan, Plan) else None
         return self.budget.solve(model, self.budget.tolerance_at(self.time, one_over_root), near)
 
-    def _worth(self, found: Solution, model: POMDP) -> float:
-        """The scaled average cost that a plan promises."""
-        assert isinstance(found, Plan)
-        return found.upper_cost
+    def _promised_cost(self, plan: Solution, model: POMDP) -> float:
+        """Return the average cost that a plan guarantees in its model, as a cost in [0, 1]."""
+        assert isinstance(plan, Plan)
+        return plan.upper_cost
 
-    def _optimistic(self, estimate: POMDP, drawn: Callable[[], POMDP], models: int) -> tuple[POMDP, Solution]:
-        """Of the estimate and of `models` drawn near it, the one whose plan promises most."""
-        best, self.found = estimate, self._planned(estimate)
-        found, worth = self.found, self._worth(self.found, estimate)
+    def _optimistic(self, estimate: POMDP, draw: Callable[[], POMDP], models: int) -> tuple[POMDP, Solution]:
+        """Return the model with the least promised cost among the estimate and `models` draws near it."""
+        best, self.last_plan = estimate, self._plan_for(estimate)
+        best_plan, least = self.last_plan, self._promised_cost(self.last_plan, estimate)
         for _ in range(models):
-            model = drawn()
-            other = self._planned(model)
-            promised = self._worth(other, model)
-            if promised < worth:
-                best, found, worth = model, other, promised
-        self.found = found
-        return best, found
+            model = draw()
+            plan = self._plan_for(model)
+            promised = self._promised_cost(plan, model)
+            if promised < least:
+                best, best_plan, least = model, plan, promised
+        self.last_plan = best_plan
+        return best, best_plan
 
     # -- files ----------------------------------------------------------------------------------
 
     @classmethod
     def option_names(cls) -> tuple[str, ...]:
+        """Return the names of the options."""
         given = signature(cls).parameters.values()
         return tuple(p.name for p in given if p.kind is Parameter.KEYWORD_ONLY and p.name != "budget")
 
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The learner's own arrays, changed in place: what it has counted."""
+    def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of counts by their names in files; they are changed in place."""
         return {}
 
-    def _words(self) -> dict[str, Any]:
-        """What else is to be kept, in words."""
+    def own_metadata(self) -> dict[str, Any]:
+        """Return further metadata for a file."""
         return {}
 
-    def _put_back(self, words: dict[str, Any]) -> None:
-        """Take up what `_words` said."""
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Restore what `own_metadata` returned, and check the agent. Raises `InvalidModelError`."""
 
     def to_bytes(self) -> bytes:
-        """Everything that decides how it goes on, without pickles."""
-        return learner_to_bytes(self)
+        """Return everything that determines the agent's next actions, without pickles."""
+        return agent_to_bytes(self)
 
     @classmethod
     @as_saved_agent("learner")
     def from_bytes(cls, data: bytes) -> Self:
-        """A learner that goes on exactly as the saved one would have.
+        """Return an agent that continues exactly as the saved one would have.
 
-        Raises `ParseError` or another `InvalidModelError` where the bytes hold none of this kind.
+        Raises `ParseError` or another `InvalidModelError` if the bytes are no saved agent of this class.
         """
-        return learner_from_bytes(cls, data)
+        return agent_from_bytes(cls, data)
 
-    def _resume_playing(self, model: POMDP, belief: Array) -> None:
-        if self.found is None:  # a planner that keeps nothing gives the same plan again
-            self.found = self._planned(model)
-        self.player = Player(model, self.found, belief)
+    def set_model(self, model: POMDP, belief: Array) -> None:
+        """Follow the plan for a model from `belief` on."""
+        if self.last_plan is None:  # the plans of some planners are not stored; they plan the same again
+            self.last_plan = self._plan_for(model)
+        self.model_policy = ModelPolicy(model, self.last_plan, belief)

@@ -1,14 +1,14 @@
-"""Maintenance by the calendar: one action again and again, and every N-th time another, whatever is read.
+"""Periodic maintenance: one action at every step and another at every N-th, whatever the observations are.
 
-With the usual action a and the service b, N steps of such a rule move the state by P_a^(N−1) P_b and cost
-g = Σ_{k<N−1} P_a^k c_a + P_a^(N−1) c_b in expectation. With d the long-run shares of the states in which a
-round of N steps begins, d = d P_a^(N−1) P_b, the average cost of the rule is d·g / N, exactly.
+With the usual action a and the service b, N steps of such a rule have the transition matrix P_a^(N−1) P_b and
+the expected cost g = Σ_{k<N−1} P_a^k c_a + P_a^(N−1) c_b. If d = d P_a^(N−1) P_b is the stationary
+distribution of the state at the start of a round of N steps, the average cost of the rule is exactly d·g / N.
 
-`best_calendar` tries every pair of actions and every N up to a longest one, and every action alone. It is
-computed from the true model, so that it is a rule which long experience has tuned: what many plants do today,
-at its best. It is a yardstick, not a learner; what it does not do is look at the readings.
+`best_calendar` tries every pair of actions with every N up to a maximum, and every action alone. It uses the
+true model, so that it stands for a rule that was tuned by long experience, as in many plants today. It is a
+reference for comparisons: it learns nothing and ignores the observations.
 
-Where a model has several recurrent classes, d is about its own start, as in `memoryless.py`.
+If a model has several recurrent classes, d belongs to its initial distribution, as in `memoryless.py`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ...inference.encoding import action_number
 from ...models import POMDP
 from .options import whole_number
 
-_RESTART = 1e-9  # chance that a round starts over: far below what matters, far above rounding
-_LONGEST = 200  # steps of a round that are tried
-_WORK = 2e9  # counted operations that trying may cost: large models get shorter rounds
-_SAME = 1e-8  # average costs that differ by less are the same, and the shorter round is taken
+_RESTART = 1e-9  # probability of a restart: too small to change costs noticeably, much above rounding errors
+_LONGEST = 200  # the largest N that is tried
+_WORK = 2e9  # limit of counted operations, which makes the largest N smaller for large models
+_SAME = 1e-8  # if average costs differ by less, the rule with the smaller N is returned
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Calendar:
     every: int  # N
     usual: int
     service: int
-    average_cost: float  # scaled, in the model that it was made for
+    average_cost: float  # in [0, 1], in the model that it was computed for
 
     def action(self, step: int) -> int:
         """Return the action of this step; steps count from 1."""
@@ -69,22 +69,22 @@ def best_calendar(
     services = range(setting.n_actions) if service == "" else [action_number(setting, service)]
     affordable = int(_WORK / (len(usuals) * len(services) * setting.n_states**3))
     longest = every or max(1, min(whole_number("longest", longest, 1, 10**6), affordable))
-    found = [
+    rules = [
         rule
         for a in usuals
         for b in services
         for rule in _rules(model, a, b, longest)
         if not every or rule.every == every
     ]
-    least = min(rule.average_cost for rule in found)
+    least = min(rule.average_cost for rule in rules)
     return min(
-        (rule for rule in found if rule.average_cost <= least + _SAME),
+        (rule for rule in rules if rule.average_cost <= least + _SAME),
         key=lambda rule: (rule.every, rule.service, rule.usual),
     )
 
 
 def _rules(model: POMDP, usual: int, service: int, longest: int) -> Iterator[Calendar]:
-    """Every rule of these two actions, with its average cost; of one action alone, only N = 1."""
+    """Yield the rules with these two actions; only N = 1 if the actions are the same."""
     if usual == service:
         longest = 1
     moves, cost, start = model.transition, model.setting.cost, model.setting.initial
@@ -98,15 +98,15 @@ def _rules(model: POMDP, usual: int, service: int, longest: int) -> Iterator[Cal
 
 
 def _shares(chain: Array, start: Array) -> Array:
-    """Return how often a round begins in each state, in the long run: d = d P."""
+    """Return the stationary distribution d = d P of the state at the start of a round."""
     chain = (1.0 - _RESTART) * chain + _RESTART * start
-    # d (1 − P + J) = j for any matrix J of equal rows j: with it the system has one solution.
+    # d (1 − P + J) = j for any matrix J of equal rows j; this system has exactly one solution.
     shares = np.maximum(np.linalg.solve((np.eye(len(start)) - chain + start).T, start), 0.0)
     return np.asarray(shares / shares.sum())
 
 
 class CalendarAgent:
-    """Plays the best calendar rule, or the best with a given N or with given actions; it reads nothing.
+    """An agent that follows the best calendar rule, or the best with a given N or with given actions.
 
     >>> from psrl_pomdp import problem
     >>> agent = CalendarAgent(problem("railway"), every=3)
@@ -114,7 +114,7 @@ class CalendarAgent:
     [0, 0, 1, 0, 0, 1]
     """
 
-    told: ClassVar[str] = "everything"
+    information: ClassVar[str] = "everything"
 
     def __init__(
         self, model: POMDP, *, every: int = 0, usual: int | str = "", service: int | str = ""
@@ -125,23 +125,23 @@ class CalendarAgent:
         self.time = 0  # actions chosen so far
 
     def act(self, observation: object) -> int:
-        """Return the action of the next step; what was read does not matter."""
+        """Return the action of the next step, whatever the observation is."""
         self.time += 1
         return self.rule.action(self.time)
 
     def to_bytes(self) -> bytes:
-        """Return everything that decides how it goes on."""
+        """Return everything that determines the agent's next actions."""
         return msgspec.json.encode({"rule": vars(self.rule), "time": self.time})
 
     @classmethod
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> CalendarAgent:
-        """Return an agent that goes on exactly as the saved one would have."""
-        words = msgspec.json.decode(data)
-        rule = msgspec.convert(words["rule"], Calendar)
+        """Return an agent that continues exactly as the saved one would have."""
+        metadata = msgspec.json.decode(data)
+        rule = msgspec.convert(metadata["rule"], Calendar)
         if rule.every < 1 or rule.usual < 0 or rule.service < 0:
-            raise ValueError(f"{rule} is no calendar")
+            raise ValueError(f"{rule} is not a calendar rule")
         agent = cls.__new__(cls)
         agent.rule = rule
-        agent.time = msgspec.convert(words["time"], int)
+        agent.time = msgspec.convert(metadata["time"], int)
         return agent

@@ -1,17 +1,17 @@
-"""Certainty equivalence: play as if the best guess were the truth.
+"""Certainty equivalence: plan for a point estimate as if it were the true model.
 
-At the starts of Algorithm 1's episodes the policy is planned for one kernel, the posterior's mean or its
-mode, in place of a sample. Nothing makes such a learner try what its guess says is bad, so it may never
-find out that the guess is wrong: in general its regret grows linearly (Kumar and Varaiya 1986, Stochastic
-Systems, chapter 12; Mandl 1974 gives conditions under which it does not). With `exploration` c > 0 the
-action at step t is drawn uniformly with probability min(1, c t^(−1/3)), the rate that balances what is
-lost and what is learned by it.
+At the start of each episode of Algorithm 1 the agent plans for one kernel, the mean or the mode of the
+posterior, instead of a sample. Such an agent has no reason to try actions that its estimate considers bad, so
+that it may never find out that the estimate is wrong: in general its regret grows linearly (Kumar and Varaiya
+1986, Stochastic Systems, chapter 12; Mandl 1974 gives conditions under which it does not). With `exploration`
+c > 0 the action at step t is drawn uniformly with probability min(1, c t^(−1/3)), the rate that balances the
+cost of exploration and the information from it.
 
-The mode is defined in `psrl_pomdp.inference.mode`, and sought from that of the episode before. The mean of
-Dirichlet rows is that of the posterior's ensemble of a few dozen kernels: it has an error of its own, which
-is some exploration, and which shrinks as the posterior does. Beliefs
-are those of the guess given the whole history; for the mean of a finite set, which is no kernel of the
-set, the mean of the set's beliefs.
+The mode is defined in `psrl_pomdp.inference.mode`; its search starts from the mode of the previous episode.
+The mean for a Dirichlet prior is that of the posterior's ensemble of a few dozen kernels. Its sampling error
+causes some exploration, which decreases as the posterior concentrates. The belief is that of the estimate
+after the whole history; for the mean of a finite set, which is no kernel of the set, it is the mean of the
+set's beliefs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .options import number
 
 
 class CertaintyAgent(PSRLAgent):
-    """Plans for `guess()` instead of a sample."""
+    """Base class of agents that plan for a point estimate instead of a sample."""
 
     @renamed_keywords(effort="budget")
     def __init__(
@@ -62,14 +62,14 @@ class CertaintyAgent(PSRLAgent):
         raise NotImplementedError
 
     def choose_action(self) -> int:
-        """π_k(h_t(·; θ_k)), or anything."""
+        """Return π_k(h_t(·; θ_k)), or a uniform action for exploration."""
         if self.exploration and self.rng.random() < self.exploration * self.time ** (-1 / 3):
             return int(self.rng.integers(self.setting.n_actions))
         return super().choose_action()
 
 
 class MeanAgent(CertaintyAgent):
-    """Plans for E[θ | F_t].
+    """An agent that plans for the posterior mean E[θ | F_t].
 
     >>> from psrl_pomdp import problem
     >>> agent = MeanAgent(problem("separated").prior)
@@ -83,7 +83,7 @@ class MeanAgent(CertaintyAgent):
 
 
 class MAPAgent(CertaintyAgent):
-    """Plans for the likeliest kernel.
+    """An agent that plans for a mode of the posterior.
 
     >>> from psrl_pomdp import problem
     >>> agent = MAPAgent(problem("separated").prior)

@@ -1,13 +1,13 @@
-"""A coarse planner on a grid of beliefs, as public runs of SEEU use: quick, rough, and without proof.
+"""A fast planner on a coarse grid of beliefs, without certificate, as in the public runs of SEEU.
 
-Beliefs are rounded to the nearest point of a regular grid on the simplex, by default with step .04, and
-relative value iteration is run on what is left,
+Beliefs are rounded to the nearest point of a regular grid on the simplex, by default with step 0.04. The
+planner runs relative value iteration on the grid,
 
     v(b) ← min_a C(b, a) + Σ_o P(o | b, a) v([τ(b, a, o)]) − g,      [·] the nearest point,
 
-with b over the points. Rounding may err either way, so that its g (`estimate`) bounds nothing. What it
-reports as its interval it can prove: from below what could be had with the state in plain sight, from above
-the largest cost. Its status is never `closed`.
+where b is a point. The rounding error can have either sign, so that g (`estimate`) is not a bound. The
+interval that the planner reports is proved: its lower end is the optimal average cost of the fully observed
+MDP, and its upper end is the largest cost. The status is never `closed`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ...planning import optimal_gain
 
 MOST_POINTS = 30_000
 _SLACK = 1e-6  # the linear program behind the lower end is solved to 1e-7
-_DAMPING = 0.9  # keeps sweeps from going round where readings are periodic
+_DAMPING = 0.9  # makes the sweeps converge for periodic chains
 _SWEEPS = 5000
 
 
 @dataclass(frozen=True)
 class CoarsePlan:
-    """An action for every point of the grid, and what the grid thinks that they cost."""
+    """An action for every point of the grid, and the average cost on the grid."""
 
-    divisions: int  # of every edge of the simplex
-    place: Index  # [(divisions + 1)^(S − 1)]: the number of a point by all of its coordinates but the last
+    divisions: int  # the number of steps on every edge of the simplex
+    place: Index  # [(divisions + 1)^(S − 1)]: the number of a point, by its coordinates without the last
     actions: Index  # [N]
     estimate: float  # g, scaled
     lower_cost: float
@@ -46,26 +46,28 @@ class CoarsePlan:
 
     @property
     def lower(self) -> float:
-        return min(self._own)
+        """The lower bound on the optimal average cost, in the user's units."""
+        return min(self._interval)
 
     @property
     def upper(self) -> float:
-        return max(self._own)
+        """The upper bound on the optimal average cost, in the user's units."""
+        return max(self._interval)
 
     @property
-    def _own(self) -> list[float]:
-        own: list[float] = self.units.from_scaled([self.lower_cost, 1.0]).tolist()
-        return own
+    def _interval(self) -> list[float]:
+        ends: list[float] = self.units.from_scaled([self.lower_cost, 1.0]).tolist()
+        return ends
 
     def action(self, belief: npt.ArrayLike) -> int:
-        """What to do at the point of the grid nearest to a belief."""
+        """Return the action of the grid point that is nearest to a belief."""
         row = np.ascontiguousarray(belief, dtype=np.float64)[None]
         return int(self.actions[self.place[_code(nearest(row, self.divisions), self.divisions)[0]]])
 
 
 @dataclass(frozen=True)
 class CoarsePlanner:
-    """Plans on the grid with this step.
+    """A planner on the grid with this step.
 
     >>> from psrl_pomdp import problem
     >>> found = CoarsePlanner()(problem("tiger"))
@@ -77,22 +79,22 @@ class CoarsePlanner:
 
     @property
     def divisions(self) -> int:
-        """Of every edge of the simplex."""
+        """The number of steps on every edge of the simplex."""
         return round(1.0 / self.step)
 
     def grid(self, n_states: int) -> tuple[Index, Index]:
-        """Its points, and where each is found again; refused where they are too many."""
+        """Return the points and their numbers. Raises `InvalidModelError` if there are too many."""
         return grid(n_states, self.divisions)
 
     @PLANNING.timed
     def __call__(self, model: POMDP, tolerance: float = 1e-4, time_limit: float | None = None) -> CoarsePlan:
-        """Sweeps until they change the average by less than `tolerance`; `time_limit` is not looked at."""
+        """Sweep until the average changes by less than `tolerance`; `time_limit` is ignored."""
         points, place = self.grid(model.n_states)
         divisions = self.divisions
-        cost, chance, after = _moves(model, points / divisions, place, divisions)
+        cost, obs_prob, after = _lookahead(model, points / divisions, place, divisions)
         values = np.zeros(len(points))
         for _ in range(_SWEEPS):
-            totals = cost + (chance * values[after]).sum(axis=2)
+            totals = cost + (obs_prob * values[after]).sum(axis=2)
             change = totals.min(axis=1) - values
             low, high = float(change.min()), float(change.max())
             if high - low < tolerance:
@@ -103,19 +105,19 @@ class CoarsePlanner:
             place,
             totals.argmin(axis=1),
             0.5 * (low + high),
-            _in_plain_sight(model),
+            _fully_observed_cost(model),
             model.setting.units,
         )
 
 
 def grid(n_states: int, divisions: int) -> tuple[Index, Index]:
-    """Points `[N, S]` of whole numbers that sum to `divisions`, and where each is found again."""
+    """Return points `[N, S]` of whole numbers that sum to `divisions`, and the number of each point."""
     LEARNING.want("others")
     count = comb(divisions + n_states - 1, n_states - 1)
     if count > MOST_POINTS:
         raise InvalidModelError(
             f"a belief grid with {divisions} divisions has {count} points for {n_states} states; "
-            f"{MOST_POINTS} are the most: take a larger step"
+            f"at most {MOST_POINTS} are allowed: take a larger step"
         )
     bars = np.array(list(combinations(range(divisions + n_states - 1), n_states - 1)), dtype=np.int64)
     bars = bars.reshape(count, n_states - 1)
@@ -128,9 +130,9 @@ def grid(n_states: int, divisions: int) -> tuple[Index, Index]:
 
 @jit()
 def nearest(beliefs: Array, divisions: int) -> Index:
-    """[n, S]: whole numbers that sum to `divisions`, nearest to `beliefs[n, S]` times that many.
+    """Return whole numbers [n, S] that sum to `divisions`, nearest to `beliefs[n, S]` times `divisions`.
 
-    All are rounded down, and what is missing goes to the largest remainders.
+    All are rounded down, and the difference is added to the largest remainders.
     """
     n, n_states = beliefs.shape
     near = np.empty((n, n_states), np.int64)
@@ -149,25 +151,26 @@ def nearest(beliefs: Array, divisions: int) -> Index:
 
 
 def _code(points: Index, divisions: int) -> Index:
+    """Return the index of points in the array of their numbers."""
     bases = (divisions + 1) ** np.arange(points.shape[1] - 1)
     return np.asarray(points[:, :-1] @ bases, dtype=np.int64)
 
 
-def _moves(model: POMDP, beliefs: Array, place: Index, divisions: int) -> tuple[Array, Array, Index]:
-    """At each point and action: cost `[N, A]`, chance of each reading `[N, A, O]`, and the point after."""
+def _lookahead(model: POMDP, beliefs: Array, place: Index, divisions: int) -> tuple[Array, Array, Index]:
+    """Return cost `[N, A]`, probability of the observations `[N, A, O]` and next points `[N, A, O]`."""
     own = model.setting
     joint = np.einsum("ns,ast->nat", beliefs, model.transition)[..., None] * own.observation  # [N, A, S′, O]
-    chance = joint.sum(axis=2)
-    after = (joint / np.where(chance > 0.0, chance, 1.0)[:, :, None]).transpose(0, 1, 3, 2)
-    after[chance <= 0.0] = np.eye(model.n_states)[0]  # never comes: any point will do
+    obs_prob = joint.sum(axis=2)
+    after = (joint / np.where(obs_prob > 0.0, obs_prob, 1.0)[:, :, None]).transpose(0, 1, 3, 2)
+    after[obs_prob <= 0.0] = np.eye(model.n_states)[0]  # any point, because it has probability 0
     near = nearest(np.ascontiguousarray(after).reshape(-1, model.n_states), divisions)
-    return beliefs @ own.cost.T, chance, place[_code(near, divisions)].reshape(chance.shape)
+    return beliefs @ own.cost.T, obs_prob, place[_code(near, divisions)].reshape(obs_prob.shape)
 
 
-def _in_plain_sight(model: POMDP) -> float:
-    """A lower bound on the average cost from the model's start, scaled."""
+def _fully_observed_cost(model: POMDP) -> float:
+    """Return a lower bound on the average cost from the initial distribution, as a cost in [0, 1]."""
     try:
         gains = optimal_gain(model.transition, model.setting.cost)
-    except ArithmeticError:  # probabilities below what the linear program resolves
+    except ArithmeticError:  # the probabilities are too small for the linear program
         return 0.0
     return max(0.0, float(model.setting.initial @ gains) - _SLACK)

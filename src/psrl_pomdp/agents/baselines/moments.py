@@ -1,19 +1,19 @@
-"""The kernel from moments of consecutive readings, for a known sensor that no action changes.
+"""The kernel from moments of consecutive observations, for a known sensor that does not depend on the action.
 
-Where a_t was drawn with probability p_t(a_t) given everything before it, o_t included, weighting each pair
-of consecutive readings by 1 / p_t undoes the choice of action: per step, and whatever the policy was,
+If a_t was drawn with probability p_t(a_t) given the history with o_t, the weight 1 / p_t of a pair of
+consecutive observations corrects for the choice of the action: per step, and for any policy,
 
     Q_a(o, o′) = E[1{o_t = o, a_t = a, o_{t+1} = o′} / p_t(a)] = Σ_{s, s′} d(s) η(o | s) θ(s′ | s, a) η(o′ |
     s′),
 
-or Q_a = Hᵀ D θ_a H with H = η, `[S, O]`, and D the shares of the states. Where H has rank S,
+or Q_a = Hᵀ D θ_a H with H = η, `[S, O]`, and D the diagonal matrix of the state frequencies. If rank(H) = S,
 
     D θ_a = (Hᵀ)⁺ Q_a H⁺,
 
 and its rows, each divided by its sum, are those of θ_a. The error shrinks like 1/√N, with a constant that
 grows like 1 / σ_min(H)² and with the weights. (Observation-aware spectral estimation: Russo, Metelli and
-Restelli 2024, there for readings that come after the action and need no weights where the policy is fixed;
-the weights are the correction for readings that the action has seen.)
+Restelli 2024, for observations after the action, which need no weights if the policy is fixed; the weights
+are the correction for observations that the action depends on.)
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ from ...errors import InvalidModelError
 from ...models import Setting
 from .base import floored
 
-SMALLEST_SINGULAR_VALUE = 1e-6  # of a sensor that can be inverted at all
+SMALLEST_SINGULAR_VALUE = 1e-6  # the least one of a sensor that can be inverted
 _FALSE_ALARM = 0.05  # δ of the radius
 
 
 def sensor_inverse(setting: Setting) -> tuple[Array, float]:
-    """H⁺ `[O, S]` and σ_min(H); refused where the sensor depends on the action or has not rank S."""
+    """Return H⁺ `[O, S]` and σ_min(H).
+
+    Raises `InvalidModelError` if the sensor depends on the action or does not have rank S.
+    """
     if setting.sensor_depends_on_action:
         raise InvalidModelError(
-            "the sensor depends on the action: moments of consecutive readings need one sensor for all"
+            "the sensor depends on the action: moments of consecutive observations need one sensor for all"
         )
     sensor = setting.observation[0]
     values = np.linalg.svd(sensor, compute_uv=False)
@@ -42,13 +45,13 @@ def sensor_inverse(setting: Setting) -> tuple[Array, float]:
     if rank < setting.n_states:
         raise InvalidModelError(
             f"the sensor has rank {rank}, below its {setting.n_states} states: "
-            "moments of consecutive readings do not settle the dynamics"
+            "moments of consecutive observations do not identify the dynamics"
         )
     return np.linalg.pinv(sensor), float(values[-1])
 
 
 class Moments:
-    """Weighted counts of consecutive readings, and the kernel that they say.
+    """Weighted counts of consecutive observations, and the kernel that is estimated from them.
 
     >>> moments = Moments(Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0]))
     >>> moments.add(0, 1, 0, 0.5)
@@ -60,18 +63,18 @@ class Moments:
         self.inverse, self.smallest = sensor_inverse(setting)
         n_actions, _, n_readings = setting.observation.shape
         self.weighted = np.zeros((n_actions, n_readings, n_readings))  # N Q_a(o, o′)
-        self.squares = np.zeros(n_actions)  # Σ_t 1{a_t = a} / p_t²: how noisy they are
-        self.pairs = np.zeros(1)  # N: all pairs, whatever the action
+        self.squares = np.zeros(n_actions)  # Σ_t 1{a_t = a} / p_t², which measures their noise
+        self.pairs = np.zeros(1)  # N, the number of pairs with any action
 
     def add(self, action: int, before: int, after: int, probability: float) -> None:
-        """The readings before and after `action`, which had this probability."""
+        """Count the observations before and after `action`, which had this probability."""
         weight = 1.0 / probability
         self.weighted[action, before, after] += weight
         self.squares[action] += weight * weight
         self.pairs[0] += 1.0
 
     def arrays(self, prefix: str = "") -> dict[str, npt.NDArray[np.float64]]:
-        """Everything that was counted, to keep."""
+        """Return the counts by their names in files."""
         return {
             f"{prefix}weighted": self.weighted,
             f"{prefix}squares": self.squares,
@@ -79,35 +82,39 @@ class Moments:
         }
 
     def clear(self) -> None:
+        """Set all counts to 0."""
         for array in self.arrays().values():
             array[...] = 0.0
 
     def absorb(self, other: Moments) -> None:
-        """Add another's moments, each action's multiplied by the inverse of its mean squared weight.
+        """Add other moments, those of each action divided by its mean squared weight.
 
-        D differs between the two and θ_a does not, so any multiples may be added; those leave least noise.
+        D differs between the two but θ_a does not, so that any multiples may be added. These have least
+        noise.
         """
-        used = other.squares > 0.0
-        multiple = np.where(used, other.pairs / np.where(used, other.squares, 1.0), 0.0)
+        counted = other.squares > 0.0
+        multiple = np.where(counted, other.pairs / np.where(counted, other.squares, 1.0), 0.0)
         self.weighted += multiple[:, None, None] * other.weighted
         self.squares += multiple**2 * other.squares
         self.pairs += other.pairs
 
     def joint(self) -> Array:
-        """[A, S, S]: N D θ_a, as it comes."""
+        """Return the estimate of N D θ_a, shape [A, S, S]."""
         return np.asarray(self.inverse.T @ self.weighted @ self.inverse)
 
     def kernel(self, least: float) -> Array:
-        """[A, S, S]: θ, no entry far below `least`; uniform rows where nothing was learned."""
+        """Return the estimate of θ [A, S, S], with entries of about `least` or more; uniform rows without
+        data.
+        """
         return floored(self.joint(), least)
 
     def radius(self, scale: float) -> Array:
-        """[A, S]: `scale` times an L1 radius around each row, at most 2.
+        """Return `scale` times an L1 radius around each row, at most 2; shape [A, S].
 
         For independent pairs ‖Q̂_a − Q_a‖_F ≤ √(Σ w²) (1 + √(2 log(A / δ))) / N with probability 1 − δ for
-        all a (its mean square, and bounded differences). (Hᵀ)⁺ and H⁺ stretch that by 1 / σ_min² at most, a
-        row's L1 norm is at most √S times its L2 norm, and dividing by the row's sum costs 2 / d(s). How
-        slowly the chain forgets is in the constants of the papers, and is not known to anybody here.
+        all a (its mean square, and bounded differences). (Hᵀ)⁺ and H⁺ multiply that by at most
+        1 / σ_min², the L1 norm of a row is at most √S times its L2 norm, and the division by the row's sum
+        multiplies by 2 / d(s). The mixing time, which is in the constants of the papers, is not known here.
         """
         n_actions, n_states = len(self.squares), self.inverse.shape[1]
         if scale == 0.0:

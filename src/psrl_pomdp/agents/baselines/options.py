@@ -1,4 +1,4 @@
-"""Options of learners, checked at the door."""
+"""Checks of numbers that users pass as options of agents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...errors import InvalidModelError
 
 
 def number(name: str, value: float, low: float, high: float = np.inf) -> float:
-    """`value` if it is a finite number from `low` to `high`.
+    """Return `value` as a float. Raises `InvalidModelError` if it is no finite number from `low` to `high`.
 
     >>> number("iota", 0.05, 0.0, 1.0)
     0.05
@@ -18,7 +18,7 @@ def number(name: str, value: float, low: float, high: float = np.inf) -> float:
 
 
 def whole_number(name: str, value: float, low: float, high: float = np.inf) -> int:
-    """`value` if it is a whole number from `low` to `high`.
+    """Return `value` as an int. Raises `InvalidModelError` if it is no whole number from `low` to `high`.
 
     >>> whole_number("depth", 10, 1)
     10
@@ -31,5 +31,5 @@ def _check(name: str, value: object, whole: bool, low: float, high: float) -> No
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     if isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high and value < np.inf:
         return
-    room = f"from {low:g} to {high:g}" if high < np.inf else f"of at least {low:g}"
-    raise InvalidModelError(f"{name} is {value!r}: {'a whole number' if whole else 'a number'} {room}")
+    allowed = f"from {low:g} to {high:g}" if high < np.inf else f"of at least {low:g}"
+    raise InvalidModelError(f"{name} is {value!r}: {'a whole number' if whole else 'a number'} {allowed}")

@@ -1,6 +1,7 @@
-"""An agent that ignores what it reads: every action is as likely as every other.
+"""An agent that ignores the observations and draws every action uniformly.
 
-It is told nothing and learns nothing. Its regret grows in proportion to time: what any learner has to beat.
+It has no information and learns nothing. Its regret grows linearly, which every learning agent should improve
+on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...errors import ParseError
 
 
 class RandomAgent:
-    """Uniform actions.
+    """An agent whose actions are uniformly distributed.
 
     >>> agent = RandomAgent(3, seed=0)
     >>> [agent.act(None) for _ in range(5)]
@@ -29,22 +30,25 @@ class RandomAgent:
         self.rng = np.random.default_rng(seed)
 
     def act(self, observation: int | None) -> int:
+        """Return a random action."""
         return int(self.rng.integers(self.n_actions))
 
     def to_bytes(self) -> bytes:
+        """Return everything that determines the agent's next actions."""
         return msgspec.json.encode({"n_actions": self.n_actions, "stream": stream_out(self.rng)})
 
     @classmethod
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> RandomAgent:
-        words = decoded(data, _Words, "agent", "a saved agent of this kind")
-        if not 1 <= words.n_actions < 1 << 31:
-            raise ParseError(f"n_actions is {words.n_actions}", path="agent")
-        agent = cls(words.n_actions)
-        agent.rng = stream_in(words.stream)
+        """Return an agent that continues exactly as the saved one would have."""
+        metadata = decoded(data, _Metadata, "agent", "a saved agent of this kind")
+        if not 1 <= metadata.n_actions < 1 << 31:
+            raise ParseError(f"n_actions is {metadata.n_actions}", path="agent")
+        agent = cls(metadata.n_actions)
+        agent.rng = stream_in(metadata.stream)
         return agent
 
 
-class _Words(msgspec.Struct):
+class _Metadata(msgspec.Struct):
     n_actions: int
     stream: StreamWords

@@ -1,27 +1,28 @@
-"""SEEU: spectral estimation while exploring, exploitation under optimism, in turns.
+"""SEEU: spectral estimation from exploration, and exploitation under optimism, alternately.
 
-Episode k: τ_1 steps in which every action is as likely as every other; the model is estimated from the
-readings of *all* exploration so far; of a few models drawn from the confidence set the most promising is
-taken; and τ_2 √k steps play its plan, at the belief that the whole history gives under that model.
+Episode k explores for τ_1 steps with uniform actions. The model is estimated from the observations of *all*
+exploration so far. A few models are drawn from the confidence set, and the one with the least promised cost
+is selected. For τ_2 √k steps the agent follows its plan, with the belief after the whole history under this
+model.
 
-Guarantee: regret O(T^(2/3) √log T) against the best policy, for kernels with no small entry, where sensor
-and kernel have full rank (Xiong, Chen, Gao and Zhou 2021, "Sublinear regret for learning POMDPs").
+Guarantee: regret O(T^(2/3) √log T) against the best policy, for kernels with no small entry, if sensor and
+kernel have full rank (Xiong, Chen, Gao and Zhou 2021, "Sublinear regret for learning POMDPs").
 
-Two forms. `SEEU` is that of the paper: the sensor is unknown too, and both come from triples
-(`spectral.py`), with the names of the states told. `SEEUKnownSensor` knows the sensor and takes the kernel
-from pairs (`moments.py`).
+There are two forms. `SEEU` is that of the paper: the sensor is unknown too, both are estimated from triples
+(`spectral.py`), and the agent is given the names of the states. `SEEUKnownSensor` knows the sensor and
+estimates the kernel from pairs (`moments.py`).
 
-The paper's τ_1 = 10^4 and τ_2 = 3·10^4 suit 10^6 steps and more: before 10^4 they would only explore. The
-defaults keep their ratio and are scaled down, to a tenth for the spectral form, which is of no use with
-less, and to a hundredth for the known sensor; of 10^5 steps, 13 and 6 percent are then exploration, in 13
-and 60 episodes.
+The paper's τ_1 = 10^4 and τ_2 = 3·10^4 are meant for 10^6 steps and more: in the first 10^4 steps the agent
+would only explore. The defaults have the same ratio and are smaller: a tenth for the spectral form, which
+needs that much data, and a hundredth for the known sensor. Of 10^5 steps, 13 and 6 percent are then
+exploration, in 13 and 60 episodes.
 
-The radius of the theory leaves no choice (public runs multiply it by about 10^-15, and so play the
-estimate). For triples `radius` is the multiple of √(log t / N) that an L1 ball around each row has, by
-default 1; for pairs it multiplies the radius of `moments.py`, by default 0, which was no worse on our
-problems and plans once an episode.
+The theoretical radius is so large that the ball contains all models (public runs multiply it by about 10^-15,
+and so use the estimate). For triples `radius` is the multiple of √(log t / N) that an L1 ball around each row
+has, by default 1. For pairs it multiplies the radius of `moments.py`, by default 0, which was no worse on our
+problems and plans once per episode.
 
-`planner` is "ours", the certified one, or "coarse", the belief grid of the public runs
+`planner` is "ours", the certified planner, or "coarse", the belief grid of the public runs
 (`coarse_planner.py`).
 """
 
@@ -39,16 +40,16 @@ from ...errors import InvalidModelError
 from ...models import POMDP, Setting
 from ...protocols import Solution
 from ..planning_budget import PlanningBudget
-from .base import Learner, Player, Seed, belief_after, drawn_near
+from .base import EstimateAndPlanAgent, ModelPolicy, Seed, belief_after, drawn_near
 from .coarse_planner import CoarsePlan, CoarsePlanner
 from .moments import Moments
 from .spectral import Triples, drawn_model
 
 
-class _Turns(Learner):
-    """Exploration and exploitation in turns; how to count and to estimate is left to the two forms."""
+class _AlternatingAgent(EstimateAndPlanAgent):
+    """Alternates exploration and exploitation; the two forms define how to count and to estimate."""
 
-    numbers: ClassVar = (*Learner.numbers, "exploring", "first_reading")
+    numbers: ClassVar = (*EstimateAndPlanAgent.numbers, "exploring", "first_observation")
     tau1: int
     tau2: int
     planner: str
@@ -58,15 +59,15 @@ class _Turns(Learner):
         if planner not in ("ours", "coarse"):
             raise InvalidModelError(f"planner is {planner!r}, not 'ours' or 'coarse'")
         if planner == "coarse":
-            CoarsePlanner().grid(setting.n_states)  # refuses where it would be too large
+            CoarsePlanner().grid(setting.n_states)  # raises if the grid would be too large
         self.planner = planner
         self.exploring = False
-        self.first_reading: int | None = None
-        self.history: list[int] = []  # a (O + 1) + o for each action and the reading after it
-        self.softness = 0.0  # exploitation does what the plan says
+        self.first_observation: int | None = None
+        self.history: list[int] = []  # a (O + 1) + o for each action and the observation after it
+        self.min_action_probability = 0.0  # exploitation follows the plan alone
 
-    def _learn(self, after: int) -> None:
-        self.history.append(self.action * (self.lost + 1) + after)
+    def _count_transition(self, after: int) -> None:
+        self.history.append(self.action * (self.missing + 1) + after)
         if self.exploring:
             self._count(after)
 
@@ -74,45 +75,45 @@ class _Turns(Learner):
         raise NotImplementedError
 
     def _estimate(self) -> tuple[POMDP, Solution] | None:
-        """The most promising model and its plan, or None where there is no estimate."""
+        """Return the model with the least promised cost and its plan, or None if there is no estimate."""
         raise NotImplementedError
 
     def _begin_phase(self) -> None:
-        if self.time == 1 and self.reading != self.lost:
-            self.first_reading = self.reading
+        if self.time == 1 and self.observation != self.missing:
+            self.first_observation = self.observation
         estimate = self._estimate() if self.exploring else None
         if estimate is None:
             self.episode += 1
-            self.exploring, self.player = True, None
-            self.until = self.time + self.tau1 - 1
+            self.exploring, self.model_policy = True, None
+            self.phase_end = self.time + self.tau1 - 1
             return
         self.exploring = False
-        actions, readings = np.divmod(np.array(self.history, np.int64), self.lost + 1)
-        belief = belief_after(estimate[0], self.first_reading, actions, readings)
-        self.player = Player(*estimate, belief)
-        self.until = self.time + math.ceil(self.tau2 * math.sqrt(self.episode)) - 1
+        actions, observations = np.divmod(np.array(self.history, np.int64), self.missing + 1)
+        belief = belief_after(estimate[0], self.first_observation, actions, observations)
+        self.model_policy = ModelPolicy(*estimate, belief)
+        self.phase_end = self.time + math.ceil(self.tau2 * math.sqrt(self.episode)) - 1
 
-    def _planned(self, model: POMDP) -> Solution:
-        return CoarsePlanner()(model) if self.planner == "coarse" else super()._planned(model)
+    def _plan_for(self, model: POMDP) -> Solution:
+        return CoarsePlanner()(model) if self.planner == "coarse" else super()._plan_for(model)
 
-    def _worth(self, found: Solution, model: POMDP) -> float:
-        return found.estimate if isinstance(found, CoarsePlan) else super()._worth(found, model)
+    def _promised_cost(self, plan: Solution, model: POMDP) -> float:
+        return plan.estimate if isinstance(plan, CoarsePlan) else super()._promised_cost(plan, model)
 
-    def _words(self) -> dict[str, Any]:
+    def own_metadata(self) -> dict[str, Any]:
         return {"history": self.history}
 
-    def _put_back(self, words: dict[str, Any]) -> None:
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
         try:
-            self.history = msgspec.convert(words.get("history"), list[int])
+            self.history = msgspec.convert(metadata.get("history"), list[int])
         except msgspec.ValidationError as error:
             raise InvalidModelError(f"history: {error}") from None
-        codes = self.n_actions * (self.lost + 1)
+        codes = self.n_actions * (self.missing + 1)
         if len(self.history) != max(0, self.time - 1) or not all(0 <= code < codes for code in self.history):
-            raise InvalidModelError("history is not of steps that can have been taken")
+            raise InvalidModelError("history has steps that cannot have been taken")
 
 
-class SEEU(_Turns):
-    """The form of the paper: sensor and kernel from triples of readings.
+class SEEU(_AlternatingAgent):
+    """The form of the paper: sensor and kernel are estimated from triples of observations.
 
     >>> from psrl_pomdp import problem
     >>> agent = SEEU(problem("railway").setting, seed=0)
@@ -120,8 +121,8 @@ class SEEU(_Turns):
     [1, 0, 1]
     """
 
-    told: ClassVar[str] = "names of states"
-    numbers: ClassVar = (*_Turns.numbers, "before")
+    information: ClassVar[str] = "names of states"
+    numbers: ClassVar = (*_AlternatingAgent.numbers, "before")
 
     @renamed_keywords(effort="budget")
     def __init__(
@@ -140,34 +141,34 @@ class SEEU(_Turns):
         super().__init__(setting, seed, budget, planner)
         self._take_options(tau1=tau1, tau2=tau2, radius=radius, models=models, least=least)
         self.triples = Triples(setting)
-        self.before = self.lost  # o_{t−1}
+        self.before = self.missing  # o_{t−1}
 
-    def _learn(self, after: int) -> None:
-        super()._learn(after)
-        self.before = self.reading
+    def _count_transition(self, after: int) -> None:
+        super()._count_transition(after)
+        self.before = self.observation
 
     def _count(self, after: int) -> None:
-        if self.lost not in (self.before, self.reading, after):
-            self.triples.add(self.action, self.before, self.reading, after, self.probability)
+        if self.missing not in (self.before, self.observation, after):
+            self.triples.add(self.action, self.before, self.observation, after, self.probability)
 
     def _estimate(self) -> tuple[POMDP, Solution] | None:
         estimate = self.triples.model(self.least, self.rng)
         if estimate is None:
             return None
 
-        def drawn() -> POMDP:
+        def draw() -> POMDP:
             return drawn_model(estimate, self.triples.radius(self.radius, self.time), self.rng)
 
-        return self._optimistic(estimate, drawn, self.models if self.radius > 0.0 else 0)
+        return self._optimistic(estimate, draw, self.models if self.radius > 0.0 else 0)
 
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return dict(self.triples.arrays())
 
 
-class SEEUKnownSensor(_Turns):
-    """The sensor is known, and the kernel comes from pairs of readings."""
+class SEEUKnownSensor(_AlternatingAgent):
+    """The form for a known sensor: the kernel is estimated from pairs of observations."""
 
-    told: ClassVar[str] = "sensor"
+    information: ClassVar[str] = "sensor"
 
     @renamed_keywords(effort="budget")
     def __init__(
@@ -188,17 +189,17 @@ class SEEUKnownSensor(_Turns):
         self.moments = Moments(setting)
 
     def _count(self, after: int) -> None:
-        if self.lost not in (self.reading, after):
-            self.moments.add(self.action, self.reading, after, self.probability)
+        if self.missing not in (self.observation, after):
+            self.moments.add(self.action, self.observation, after, self.probability)
 
     def _estimate(self) -> tuple[POMDP, Solution]:
         kernel, radius = self.moments.kernel(self.least), self.moments.radius(self.radius)
 
-        def drawn() -> POMDP:
+        def draw() -> POMDP:
             return POMDP(self.setting, drawn_near(kernel, radius, self.rng))
 
         estimate = POMDP(self.setting, kernel)
-        return self._optimistic(estimate, drawn, self.models if self.radius > 0.0 else 0)
+        return self._optimistic(estimate, draw, self.models if self.radius > 0.0 else 0)
 
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return dict(self.moments.arrays())

@@ -1,7 +1,7 @@
-"""Learners from moments as the bytes of a file, and back.
+"""Agents that estimate and plan, as the bytes of a file and back.
 
-What a file says is held against the learner that its options make: arrays have that one's shapes, numbers are
-those that it can have, and models and plans have the setting's sizes.
+The content of a file is compared with an agent that has the same options: arrays must have its shapes,
+numbers must be in its ranges, and models and plans must have the sizes of the setting.
 """
 
 from __future__ import annotations
@@ -23,16 +23,24 @@ from ...planning.plan_files import plan_from_bytes
 from ..serialization_checks import budget_in, has_sizes
 
 if TYPE_CHECKING:
-    from .base import Learner
+    from .base import EstimateAndPlanAgent
 
-Kind = TypeVar("Kind", bound="Learner")
+Kind = TypeVar("Kind", bound="EstimateAndPlanAgent")
 
-_LATEST = 1 << 62  # a phase that only counts can end
-_LARGEST = 1e60  # of weighted counts: their products are finite
+_LATEST = 1 << 62  # the end of a phase that only counts can end
+_LARGEST = 1e60  # the largest weighted count, so that products of counts are finite
+
+# The names in files of attributes that have been renamed since version 0.1.
+_NAMES_IN_FILES = {
+    "phase_end": "until",
+    "min_action_probability": "softness",
+    "observation": "reading",
+    "first_observation": "first_reading",
+}
 
 
-class _Words(msgspec.Struct):
-    """Everything about a learner that is not an array."""
+class _Metadata(msgspec.Struct):
+    """Everything about an agent that is not an array."""
 
     version: int
     options: dict[str, Any]
@@ -42,45 +50,45 @@ class _Words(msgspec.Struct):
     more: dict[str, Any]
 
 
-def learner_to_bytes(learner: Learner) -> bytes:
-    """Everything that decides how a learner goes on."""
-    if learner.budget.tolerance is not None:
-        raise InvalidModelError("a budget with a tolerance of your own is code, which no file holds")
-    setting, player = learner.setting, learner.player
-    still = np.broadcast_to(np.eye(setting.n_states), (setting.n_actions,) + (setting.n_states,) * 2)
-    words = {
+def agent_to_bytes(agent: EstimateAndPlanAgent) -> bytes:
+    """Return everything that determines an agent's next actions."""
+    if agent.budget.tolerance is not None:
+        raise InvalidModelError("a budget with a tolerance of your own is code, which no file contains")
+    setting, following = agent.setting, agent.model_policy
+    identity = np.broadcast_to(np.eye(setting.n_states), (setting.n_actions,) + (setting.n_states,) * 2)
+    metadata = {
         "version": VERSION,
-        "options": {name: getattr(learner, name) for name in learner.option_names()},
-        "effort": learner.budget.to_dict(),
-        "numbers": {name: getattr(learner, name) for name in learner.numbers},
-        "stream": stream_out(learner.rng),
-        "more": learner._words(),
+        "options": {name: getattr(agent, name) for name in agent.option_names()},
+        "effort": agent.budget.to_dict(),
+        "numbers": {_NAMES_IN_FILES.get(name, name): getattr(agent, name) for name in agent.numbers},
+        "stream": stream_out(agent.rng),
+        "more": agent.own_metadata(),
     }
     arrays: dict[str, npt.NDArray[Any] | None] = {
-        "words": _text(msgspec.json.encode(words)),
-        "setting": _text(write_json(POMDP(setting, still))),
-        "plan": _text(learner.found.to_bytes()) if isinstance(learner.found, Plan) else None,
-        "model": None if player is None else _text(write_json(player.model)),
-        "belief": None if player is None else player.used.belief,
-        "node": None if player is None or player.policy is None else player.policy.node,
+        "words": _text(msgspec.json.encode(metadata)),
+        "setting": _text(write_json(POMDP(setting, identity))),
+        "plan": _text(agent.last_plan.to_bytes()) if isinstance(agent.last_plan, Plan) else None,
+        "model": None if following is None else _text(write_json(following.model)),
+        "belief": None if following is None else following.filter.belief,
+        "node": None if following is None or following.policy is None else following.policy.node,
     }
-    return pack(arrays | {f"own.{name}": array for name, array in learner._arrays().items()})
+    return pack(arrays | {f"own.{name}": array for name, array in agent.own_arrays().items()})
 
 
-def learner_from_bytes(kind: type[Kind], data: bytes) -> Kind:
-    """A learner that goes on exactly as the saved one would have."""
+def agent_from_bytes(kind: type[Kind], data: bytes) -> Kind:
+    """Return an agent that continues exactly as the saved one would have."""
     room = Room.for_file(data)
-    contents, words = opened(data, "learner", _Words, "a saved agent of this kind", room)
+    contents, metadata = opened(data, "learner", _Metadata, "a saved agent of this kind", room)
     setting = _model(contents, "setting").setting
     make: Any = kind
-    learner: Kind = make(setting, budget=budget_in(contents, words.budget, None), **words.options)
-    learner.rng = stream_in(words.stream)
-    _take_numbers(learner, contents, words.numbers)
-    _take_arrays(learner, contents)
-    learner._put_back(words.more)
+    agent: Kind = make(setting, budget=budget_in(contents, metadata.budget, None), **metadata.options)
+    agent.rng = stream_in(metadata.stream)
+    _set_numbers(agent, contents, metadata.numbers)
+    _set_arrays(agent, contents)
+    agent.set_metadata(metadata.more)
     if "plan" in contents:
-        learner.found = plan_from_bytes(contents.packed("plan"), "plan", room)
-        if not has_sizes(learner.found, setting) or len(learner.found.states) != setting.n_states:
+        agent.last_plan = plan_from_bytes(contents.packed("plan"), "plan", room)
+        if not has_sizes(agent.last_plan, setting) or len(agent.last_plan.states) != setting.n_states:
             raise contents.refuse("its plan is for another setting")
     if "model" in contents:
         model = _model(contents, "model")
@@ -90,18 +98,18 @@ def learner_from_bytes(kind: type[Kind], data: bytes) -> Kind:
         belief = contents.floats("belief", (setting.n_states, 1), 0.0, 1.0 + 1e-6)[:, 0]
         if abs(belief.sum() - 1.0) > 1e-6:
             raise contents.refuse("belief does not sum to 1")
-        learner._resume_playing(model, belief)
-        policy = None if learner.player is None else learner.player.policy
+        agent.set_model(model, belief)
+        policy = None if agent.model_policy is None else agent.model_policy.policy
         if policy is not None:
             follows = policy.node[0] >= 0
             least, most = (0, len(policy.actions) - 1) if follows else (-1, -1)
             policy.node[:] = contents.whole("node", (1,), least, most)
-    return learner
+    return agent
 
 
-def _take_numbers(learner: Learner, contents: Contents, numbers: dict[str, Any]) -> None:
-    """The learner's own numbers, each of its type and in its range."""
-    n_actions, lost = learner.n_actions, learner.lost
+def _set_numbers(agent: EstimateAndPlanAgent, contents: Contents, numbers: dict[str, Any]) -> None:
+    """Set the numbers of an agent, after a check of type and range."""
+    n_actions, missing = agent.n_actions, agent.missing
     time = numbers.get("time")
     if type(time) is not int or not 0 <= time <= LARGEST_TIME:
         raise contents.refuse(f"time is {time!r}")
@@ -109,17 +117,18 @@ def _take_numbers(learner: Learner, contents: Contents, numbers: dict[str, Any])
     ranges: dict[str, tuple[float, float]] = {
         "time": (0, LARGEST_TIME),
         "episode": (0, time),
-        "until": (0, _LATEST),
+        "phase_end": (0, _LATEST),
         "counted_from": (0, _LATEST),
         "action": (0 if started else -1, n_actions - 1 if started else -1),
-        "reading": (0, lost),
-        "before": (0, lost),
-        "first_reading": (0, lost - 1),
+        "observation": (0, missing),
+        "before": (0, missing),
+        "first_observation": (0, missing - 1),
         "probability": (1e-12, 1.0),
-        "softness": (0.0, 1.0 / n_actions),
+        "min_action_probability": (0.0, 1.0 / n_actions),
     }
-    for name in learner.numbers:
-        value, was = numbers.get(name), getattr(learner, name)
+    for name in agent.numbers:
+        in_file = _NAMES_IN_FILES.get(name, name)
+        value, was = numbers.get(in_file), getattr(agent, name)
         if isinstance(was, bool):
             fits = isinstance(value, bool)
         elif value is None:
@@ -129,13 +138,13 @@ def _take_numbers(learner: Learner, contents: Contents, numbers: dict[str, Any])
             kinds = int | float if isinstance(was, float) else int
             fits = isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high
         if not fits:
-            raise contents.refuse(f"{name} is {value!r}, out of range")
-        setattr(learner, name, value)
+            raise contents.refuse(f"{in_file} is {value!r}, out of range")
+        setattr(agent, name, value)
 
 
-def _take_arrays(learner: Learner, contents: Contents) -> None:
-    """What it has counted, in arrays of the same shapes; a policy has rows that sum to one."""
-    for name, array in learner._arrays().items():
+def _set_arrays(agent: EstimateAndPlanAgent, contents: Contents) -> None:
+    """Set the arrays of an agent; their shapes must be equal, and the rows of a policy must sum to one."""
+    for name, array in agent.own_arrays().items():
         given = f"own.{name}"
         if name == "policy":
             array[...] = contents.distributions(given, array.shape)
@@ -150,7 +159,7 @@ def _text(data: bytes) -> npt.NDArray[np.uint8]:
 
 
 def _model(contents: Contents, name: str) -> POMDP:
-    """A model in a text; no array is larger than the text, which lists every number."""
+    """Return a model in JSON; no array can be larger than the text, which lists every number."""
     text = contents.text(name)
     try:
         return read_json(text, max_entries=len(text))  # without a path, which would name the model

@@ -1,19 +1,19 @@
 """SM-UCRL: optimism over memoryless policies, from spectral estimates.
 
-A memoryless policy with a least probability for every action is played until some action has been taken
-twice as often as when the episode began. Then sensor and kernel are estimated from triples of readings
-(`spectral.py`; each is weighted by 1 / π(a | o), which undoes what the policy does to the middle view), and
-the next episode plays the best memoryless policy of the most promising of a few models drawn from the
-confidence set.
+A memoryless policy with a least probability for every action is followed until some action has been taken
+twice as often as when the episode started. Then sensor and kernel are estimated from triples of observations
+(`spectral.py`; each triple is weighted by 1 / π(a | o), which corrects for the policy's choice). The next
+episode follows the memoryless policy with the least average cost among those of a few models that are drawn
+from the confidence set.
 
-Guarantee: regret Õ(√T) against the best memoryless policy with that least probability, where sensor and
-kernel have full rank; against the best policy it is linear where memory helps (Azizzadenesheli, Lazaric and
+Guarantee: regret Õ(√T) against the best memoryless policy with that least probability, if sensor and
+kernel have full rank; against the best policy it is linear if memory helps (Azizzadenesheli, Lazaric and
 Anandkumar 2016, "Reinforcement learning of POMDPs using spectral methods").
 
 The paper estimates from the longest episode of each action, because its moments are those of one policy.
-With the weights those of all episodes may be added, since sensor and kernel are the same in all and only
-the first view differs; so all data are used here. `radius` is the multiple of √(log t / N) that an L1 ball
-around each row has: the constants of the paper are far too large to leave a choice.
+With the weights the moments of all episodes may be added, because sensor and kernel are the same in all of
+them and only the first view differs; therefore all data are used here. `radius` is the multiple of √(log t /
+N) that an L1 ball around each row has: with the constants of the paper the ball would contain all models.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ import numpy.typing as npt
 from ..._utils.deprecation import renamed_keywords
 from ...models import POMDP, Setting
 from ..planning_budget import PlanningBudget
-from .base import Learner, Seed
+from .base import EstimateAndPlanAgent, Seed
 from .memoryless import MemorylessPolicy, best_memoryless, cumulative
 from .spectral import Triples, drawn_model
 
 _OPEN = 1 << 62  # the end of an episode that only counts can end
 
 
-class SMUCRL(Learner):
-    """Memoryless optimism.
+class SMUCRL(EstimateAndPlanAgent):
+    """Optimism over memoryless policies.
 
-    `iota` is the least probability of an action (1/A at most), `first_count` how often each action counts
-    as taken before the first episode, `starts` of how many random policies the best memoryless one is
-    sought from; the others are as in `SEEU`.
+    `iota` is the least probability of an action (1/A at most), `first_count` the count of each action
+    before the first episode, and `starts` the number of random policies from which the search for the best
+    memoryless policy starts; the other options are those of `SEEU`.
 
     >>> from psrl_pomdp import problem
     >>> agent = SMUCRL(problem("railway").setting, seed=0)
@@ -47,8 +47,8 @@ class SMUCRL(Learner):
     [1, 0, 1]
     """
 
-    told: ClassVar[str] = "names of states"
-    numbers: ClassVar = (*Learner.numbers, "before")
+    information: ClassVar[str] = "names of states"
+    numbers: ClassVar = (*EstimateAndPlanAgent.numbers, "before")
     iota: float
     first_count: int
     starts: int
@@ -71,29 +71,29 @@ class SMUCRL(Learner):
         self._take_options(iota=iota, first_count=first_count, starts=starts)
         self._take_options(radius=radius, models=models, least=least)
         self.triples = Triples(setting)
-        self.before = self.lost  # o_{t−1}
+        self.before = self.missing  # o_{t−1}
         self.taken = np.full(setting.n_actions, self.first_count)
-        self.taken_before = self.taken.copy()  # when the episode began
+        self.taken_before = self.taken.copy()  # at the start of the episode
         self.policy = np.full((setting.n_observations + 1, setting.n_actions), 1.0 / setting.n_actions)
         self._sums = cumulative(self.policy)
 
-    def _learn(self, after: int) -> None:
-        if self.lost not in (self.before, self.reading, after):
-            self.triples.add(self.action, self.before, self.reading, after, self.probability)
-        self.before = self.reading
+    def _count_transition(self, after: int) -> None:
+        if self.missing not in (self.before, self.observation, after):
+            self.triples.add(self.action, self.before, self.observation, after, self.probability)
+        self.before = self.observation
         self.taken[self.action] += 1
         if self.taken[self.action] >= 2 * self.taken_before[self.action]:
-            self.until = self.time
+            self.phase_end = self.time
 
     def _begin_phase(self) -> None:
         if self.episode:
             self._improve()
         self.taken_before[:] = self.taken
-        self.until = _OPEN
+        self.phase_end = _OPEN
         self.episode += 1
 
     def _improve(self) -> None:
-        """The best memoryless policy of the most promising model; the present one without an estimate."""
+        """Change to the best memoryless policy of the drawn models, if there is an estimate."""
         estimate = self.triples.model(self.least, self.rng)
         if estimate is None:
             return
@@ -101,21 +101,21 @@ class SMUCRL(Learner):
         if self.radius > 0.0:
             radius = self.triples.radius(self.radius, self.time)
             models += [drawn_model(estimate, radius, self.rng) for _ in range(self.models)]
-        best = min(map(self._best, models), key=lambda policy: policy.average_cost)
+        best = min(map(self._best_policy, models), key=lambda policy: policy.average_cost)
         self.policy[:] = best.probabilities
         self._sums = cumulative(self.policy)
 
-    def _best(self, model: POMDP) -> MemorylessPolicy:
+    def _best_policy(self, model: POMDP) -> MemorylessPolicy:
         least = min(self.iota, 1.0 / self.setting.n_actions)
         return best_memoryless(model, least=least, starts=self.starts)
 
-    def _choose(self) -> None:
-        self.action = bisect_right(self._sums[self.reading], self.rng.random())
-        self.probability = float(self.policy[self.reading, self.action])
+    def _choose_action(self) -> None:
+        self.action = bisect_right(self._sums[self.observation], self.rng.random())
+        self.probability = float(self.policy[self.observation, self.action])
 
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
         own = {"taken": self.taken, "taken_before": self.taken_before, "policy": self.policy}
         return own | self.triples.arrays()
 
-    def _put_back(self, words: dict[str, Any]) -> None:
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
         self._sums = cumulative(self.policy)

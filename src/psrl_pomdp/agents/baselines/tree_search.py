@@ -1,19 +1,19 @@
-"""Tree search over histories of actions and readings, compiled: UCT for partially observed worlds (POMCP).
+"""Compiled tree search over histories of actions and observations: UCT for POMDPs (POMCP).
 
-A simulation draws a world and its state, and plays. At a history that the tree holds it takes the action with
-the least
+A simulation draws a model and its state. At a history that is in the tree it takes the action with the
+least
 
     V(h, a) − c √(log N(h) / N(h, a)),
 
-and one that was never tried before all others; the first history that the tree does not hold is added to it,
-and from there on actions are drawn uniformly. Afterwards V(h, a), the mean discounted cost from h on after
-action a, takes in what followed, at every history on the way. As simulations grow in number the least V at
-the root converges to the optimal value of the `depth`-step problem, and the chance that its action is not
-optimal to zero; the values of other actions follow slowly, because they are rarely tried (Kocsis and
-Szepesvári 2006, Bandit based Monte-Carlo planning; Silver and Veness 2010, Monte-Carlo planning in large
-POMDPs).
+and an untried action before all others. The first history that is not in the tree is added to it, and from
+there on actions are drawn uniformly. Afterwards V(h, a), the mean discounted cost from h on after action a,
+is updated at every history that the simulation has visited. As the number of simulations grows, the least V
+at the root converges to the optimal value of the `depth`-step problem, and the probability that its action is
+not optimal converges to zero. The values of other actions converge slowly, because they are rarely tried
+(Kocsis and Szepesvári 2006, Bandit based Monte-Carlo planning; Silver and Veness 2010, Monte-Carlo planning
+in large POMDPs).
 
-All chance is handed in, three uniform numbers a step.
+The caller passes all random numbers, three uniform ones per step.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ..._utils.arrays import Array, Index
 from ...inference.filter_bank import sample_categorical
 
 
-class Worlds(NamedTuple):
-    """What is simulated: N kernels, and what each believes of the state."""
+class WeightedModels(NamedTuple):
+    """N weighted kernels with their beliefs, from which simulations draw."""
 
     transition: Array  # [A, S, S', N]
     belief: Array  # [S, N]
@@ -39,18 +39,18 @@ class Worlds(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Histories by number, with room for one a simulation; the root is 0. And the way of one simulation."""
+    """Histories by number, at most one more per simulation; the root is 0. And the path of one simulation."""
 
     visits: Index  # [K, A]: N(h, a)
     value: Array  # [K, A]: V(h, a)
-    after: Index  # [K, A, O]: the history that follows; 0 where the tree does not hold it
+    after: Index  # [K, A, O]: the next history; 0 if it is not in the tree
     nodes: Index  # [depth]
     actions: Index  # [depth]
     costs: Array  # [depth]
 
 
 def empty_tree(n_simulations: int, depth: int, n_actions: int, n_observations: int) -> Tree:
-    """Room for a search."""
+    """Return the arrays for a search."""
     LEARNING.want("others")
     histories = (n_simulations + 1, n_actions)
     return Tree(
@@ -64,49 +64,51 @@ def empty_tree(n_simulations: int, depth: int, n_actions: int, n_observations: i
 
 
 @jit()
-def search(worlds: Worlds, tree: Tree, uniforms: Array, discount: float, exploration: float) -> None:
-    """One simulation for each of `uniforms[n, depth + 1, 3]`; the answers are at the root of the tree."""
+def search(models: WeightedModels, tree: Tree, uniforms: Array, discount: float, exploration: float) -> None:
+    """Run one simulation for each of `uniforms[n, depth + 1, 3]`; the root of the tree has the results."""
     tree.visits[:] = 0
     tree.value[:] = 0.0
     tree.after[:] = 0
     size = 1
     for i in range(len(uniforms)):
-        size, length = descend(worlds, tree, size, uniforms[i], exploration)
+        size, length = descend(models, tree, size, uniforms[i], exploration)
         back_up(tree, length, discount)
 
 
 @jit()
-def descend(worlds: Worlds, tree: Tree, size: int, uniforms: Array, exploration: float) -> tuple[int, int]:
-    """One simulation; the new size of the tree, and how many of its steps were taken in the tree.
+def descend(
+    models: WeightedModels, tree: Tree, size: int, uniforms: Array, exploration: float
+) -> tuple[int, int]:
+    """Run one simulation; return the new size of the tree, and how many steps were taken in the tree.
 
-    `uniforms[0]` draws the world and its state; later rows an action, the next state and its reading.
+    `uniforms[0]` draws the model and its state; later rows draw an action, the next state and observation.
     """
-    depth, n_actions = len(tree.costs), len(worlds.cost)
-    n = sample_categorical(worlds.weight, uniforms[0, 0])
-    state = sample_categorical(worlds.belief[:, n], uniforms[0, 1])
+    depth, n_actions = len(tree.costs), len(models.cost)
+    n = sample_categorical(models.weight, uniforms[0, 0])
+    state = sample_categorical(models.belief[:, n], uniforms[0, 1])
     node, length = 0, depth
     for d in range(depth):
-        chance = uniforms[d + 1]
+        row = uniforms[d + 1]
         if d < length:
-            action = promising(tree.visits[node], tree.value[node], exploration, chance[0])
+            action = least_bound_action(tree.visits[node], tree.value[node], exploration, row[0])
             tree.nodes[d], tree.actions[d] = node, action
         else:
-            action = int(chance[0] * n_actions)
-        tree.costs[d] = worlds.cost[action, state]
-        state = sample_categorical(worlds.transition[action, state, :, n], chance[1])
+            action = int(row[0] * n_actions)
+        tree.costs[d] = models.cost[action, state]
+        state = sample_categorical(models.transition[action, state, :, n], row[1])
         if d + 1 < length:
-            reading = sample_categorical(worlds.sensor[action, state], chance[2])
-            if tree.after[node, action, reading] == 0:
-                tree.after[node, action, reading] = size
+            observation = sample_categorical(models.sensor[action, state], row[2])
+            if tree.after[node, action, observation] == 0:
+                tree.after[node, action, observation] = size
                 size += 1
                 length = d + 1
-            node = tree.after[node, action, reading]
+            node = tree.after[node, action, observation]
     return size, length
 
 
 @jit_noalloc(inner=True)
-def promising(visits: Index, value: Array, exploration: float, uniform: float) -> int:
-    """The action with the least V − c √(log N / n), untried ones first; equals are met in a random order."""
+def least_bound_action(visits: Index, value: Array, exploration: float, uniform: float) -> int:
+    """Return the action with the least V − c √(log N / n); untried ones first, ties in random order."""
     n_actions, tried = len(visits), 0
     for a in range(n_actions):
         tried += visits[a]
@@ -125,7 +127,7 @@ def promising(visits: Index, value: Array, exploration: float, uniform: float) -
 
 @jit_noalloc(inner=True)
 def back_up(tree: Tree, length: int, discount: float) -> None:
-    """V(h, a) takes in the discounted cost that followed, for the first `length` histories on the way."""
+    """Update V(h, a) with the discounted cost that followed, at the first `length` histories of the path."""
     total = 0.0
     for d in range(len(tree.costs) - 1, -1, -1):
         total = tree.costs[d] + discount * total
