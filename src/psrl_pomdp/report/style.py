@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def add_title(figure: Figure, title: str, max_length: int = 90) -> None:
     figure.suptitle(plain_text(title, max_length), fontsize=13, fontweight="bold", color=INK)
 
 
-def draw_band(axes: Axes, x: Sequence[float], low: Array, high: Array, color: str) -> None:
+def draw_band(axes: Axes, x: Index, low: Array, high: Array, color: str) -> None:
     """Fill the area between two curves."""
     axes.fill_between(x, low, high, color=color, alpha=0.15, lw=0)
 
