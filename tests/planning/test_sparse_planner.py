@@ -26,7 +26,7 @@ from psrl_pomdp import (
     problem,
     verify,
 )
-from psrl_pomdp._serialization.archives import Room, pack, unpack
+from psrl_pomdp._serialization.archives import SizeLimit, pack, unpack
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.planning import Round
 from psrl_pomdp.planning import solve as planner
@@ -351,7 +351,7 @@ def test_sparse_plans_are_played_saved_and_loaded(sparse_plan: tuple[Plan, POMDP
 
 def test_a_file_with_spoiled_points_is_refused(sparse_plan: tuple[Plan, POMDP]) -> None:
     found, _ = sparse_plan
-    arrays = unpack(found.to_bytes(), "plan", Room(10**7))
+    arrays = unpack(found.to_bytes(), "plan", SizeLimit(10**7))
     for name, spoiled_array in (
         ("point_ends", arrays["point_ends"][::-1]),
         ("point_ends", arrays["point_ends"][:-1]),
