@@ -170,9 +170,9 @@ def _check(contents: Contents, metadata: _Metadata) -> None:
     """Check the fields that are not arrays, and raise `ParseError` where one is out of its range."""
     states, (lower, upper) = metadata.states, metadata.bounds
     if not 0.0 <= lower <= upper <= 1.0:
-        raise contents.refuse(f"bounds are {metadata.bounds}: wanted from 0 to 1, the lower one first")
+        raise contents.refuse(f"bounds are {metadata.bounds}: expected from 0 to 1, the lower one first")
     if not 0.0 <= metadata.blind <= 1.0:
-        raise contents.refuse(f"blind is {metadata.blind}: wanted from 0 to 1")
+        raise contents.refuse(f"blind is {metadata.blind}: expected from 0 to 1")
     if (
         not states
         or states != sorted(set(states))

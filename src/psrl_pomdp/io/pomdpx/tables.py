@@ -37,6 +37,7 @@ class Work:
         self.left = _WORK + _WORK_PER_ENTRY * max_entries
 
     def spend(self, amount: int, node: Node) -> None:
+        """Subtract `amount` from the remaining work; raise an error at `node` if none is left."""
         self.left -= amount
         if self.left < 0:
             fail(node, "filling the tables of this file takes too much work")
@@ -53,13 +54,16 @@ class Function:
 
     @cached_property
     def axes(self) -> tuple[Variable, ...]:
+        """The variables that the array of the function has as axes."""
         return self.parents if self.is_reward else self.parents + self.own
 
     @cached_property
     def axis(self) -> dict[str, int]:
+        """The number of each axis, by the name of its variable."""
         return {variable.name: i for i, variable in enumerate(self.axes)}
 
     def value(self, word: str, node: Node) -> float:
+        """Return the number that a word stands for; raise an error if it is not a probability."""
         number = finite_number(word, node)
         if not self.is_reward and not 0.0 <= number <= 1.0 + LARGEST_CORRECTION:
             fail(node, f"<{node.tag}> for {self.title}: {number:g} is not a probability")
@@ -67,6 +71,7 @@ class Function:
 
     @property
     def title(self) -> str:
+        """The names of the variables, for error messages."""
         return ", ".join(quoted(variable.name) for variable in self.own[:4])
 
     def axis_of(self, node: Node) -> int:
@@ -86,6 +91,7 @@ class Table:
     values: Array
 
     def depends_on(self, *kinds: Kind) -> bool:
+        """Return whether the function depends on a variable of one of these kinds."""
         return any(variable.kind in kinds for variable in self.axes)
 
     def spread(self, *groups: Group) -> Array:
