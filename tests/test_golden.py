@@ -36,7 +36,8 @@ agents = [
 ]
 """
 # Plans agree from one platform to another within their tolerance only, so columns that come from a plan do
-# not count: how much was computed, how closely, and regret, which is measured against a plan of the true model.
+# not count: how much was computed, how closely, and regret, which is measured against a plan of the true
+# model.
 NOT_RESULTS = {"work", "j_lower", "j_upper", "control", "regret_lower", "regret_upper"}
 
 

@@ -33,13 +33,13 @@ from psrl_pomdp.planning import solve as planner
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.limits import LimitReached, Limits, unlimited
 from psrl_pomdp.planning.lower.informed import InformedCertificate
-from psrl_pomdp.planning.lower.informed_bound import InformedBound
 from psrl_pomdp.planning.multichain.closed_classes import AbsorbingStates, closed_class_problems
 from psrl_pomdp.planning.parameters import PlannerParameters, RepresentationParameters
 from psrl_pomdp.planning.sparse.beliefs import covering_points
 from psrl_pomdp.planning.sparse.bound_pair import SparseBoundPair
 from psrl_pomdp.planning.sparse.controllers import SparseControllerSearch
 from psrl_pomdp.planning.sparse.dynamics import SparseDynamics
+from psrl_pomdp.planning.sparse.informed_bound import InformedBound
 from psrl_pomdp.planning.upper.controllers import ControllerSearch
 
 

@@ -168,7 +168,7 @@ class MultichainParameters:
 
 @dataclass(frozen=True)
 class InformedParameters:
-    """The lower bound of a sparse model (`lower.informed_bound`)."""
+    """The lower bound of a sparse model (`sparse.informed_bound`)."""
 
     damping: float = 0.9  # step size of value iteration
     max_sweeps: int = 3000  # sweeps, at most
@@ -226,7 +226,7 @@ class SparseControllerParameters:
 
 @dataclass(frozen=True)
 class GmresParameters:
-    """Iterative solutions for relative values (`lower.relative_values`)."""
+    """Iterative solutions for relative values (`markov.relative_values`)."""
 
     restart: int = 40  # steps between restarts of GMRES
     cycles: int = 8  # restarts, at most

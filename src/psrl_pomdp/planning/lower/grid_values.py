@@ -9,10 +9,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..._utils.arrays import Array
+from ..markov.relative_values import solve_dense, solve_gmres, solve_lu
 from ..parameters import WORK
 from . import grid_steps
 from .grid_arrays import GridArrays
-from .relative_values import solve_dense, solve_gmres, solve_lu
 
 
 class GridValues(GridArrays):

@@ -12,13 +12,13 @@ from ..accuracy import Accuracy
 from ..limits import LimitReached, Limits
 from ..lower.certificate import SLACK
 from ..lower.informed import InformedCertificate
-from ..lower.informed_bound import InformedBound
 from ..parameters import PlannerParameters
 from ..rounds import Round
-from ..upper.cycles import improve_by_cycles
 from ..upper.evaluation import Controller
 from .controllers import SparseControllerSearch
+from .cycles import improve_by_cycles
 from .dynamics import SparseDynamics
+from .informed_bound import InformedBound
 
 
 class SparseBoundPair:

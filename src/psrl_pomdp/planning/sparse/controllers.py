@@ -19,8 +19,8 @@ from scipy.sparse.csgraph import breadth_first_order
 from ..._utils.arrays import Array, Index
 from ..beliefs import distinct_beliefs
 from ..limits import Limits
+from ..markov.chains import Chain
 from ..parameters import WORK, ControllerParameters, SparseControllerParameters
-from ..upper.chains import Chain
 from ..upper.controllers import ControllerSearch
 from ..upper.evaluation import Controller
 from .dynamics import BYTES_PER_ENTRY, BYTES_PER_ENTRY_IN_ASSEMBLY, NextBeliefs, SparseDynamics
