@@ -159,7 +159,7 @@ def _installed(name: str) -> Entry:
     if isinstance(build, Entry):
         return replace(build, plugin=plugin)
     if not callable(build):
-        raise plugin.error(f"a {type(build).__name__} cannot be called")
+        raise plugin.error(f"an object of type {type(build).__name__} cannot be called")
     about = inspect.getdoc(build) or "a problem without a description"
     source = f"{plugin.package} {plugin.version}".strip() or plugin.path
     unknown = Assumptions(*("open: nobody has said" for _ in range(4)))
