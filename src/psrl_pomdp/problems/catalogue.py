@@ -118,6 +118,11 @@ def register(
     return add
 
 
+def as_problem(model: POMDP | None) -> Problem | None:
+    """Return `model` if it is a problem of the catalogue or of a plug-in, and None if not."""
+    return model if isinstance(model, Problem) else None
+
+
 def catalogue() -> tuple[Entry, ...]:
     """Every problem, in the order in which the library tells them."""
     return tuple(_ENTRIES.values())
