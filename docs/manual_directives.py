@@ -49,21 +49,23 @@ def _section(directive: SphinxDirective, title: str, body: list[nodes.Node]) -> 
 
 
 class Learners(SphinxDirective):
-    """The kinds of agents that a study knows: what they are, what they are told, and their options."""
+    """The kinds of agents that a study knows: what they are, their prior information, and their options."""
 
     def run(self) -> list[nodes.Node]:
-        return [_table([("kind", "what it does", "told", "options and their defaults"), *_LEARNERS])]
+        return [_table([("kind", "what it does", "information", "options and their defaults"), *_LEARNERS])]
 
 
 def _options(learner: learners.AgentKind) -> str:
-    module, _, name = learner.place.partition(":")
+    module, _, name = learner.import_path.partition(":")
     cls = getattr(import_module(module, "psrl_pomdp.studies"), name)
     found = learners.options_of(cls)
     return ", ".join(f"`{key} = {value!r}`" for key, value in found.items()) or "none"
 
 
 # Before autodoc is at work, which changes signatures to its taste.
-_LEARNERS = [(f"`{each.kind}`", each.about, each.told, _options(each)) for each in learners.LEARNERS.values()]
+_LEARNERS = [
+    (f"`{each.kind}`", each.about, each.information, _options(each)) for each in learners.AGENT_KINDS.values()
+]
 
 
 def _table(rows: list[tuple[str, ...]]) -> nodes.Node:

@@ -1,10 +1,10 @@
 """The numbers that the manual quotes and that no block on its pages prints.
 
-    python docs/quoted.py demo      what the demo says; the README has it too
-    python docs/quoted.py doubt     what a roughly known sensor costs the railway
-    python docs/quoted.py blind     machine-repair, where nothing is read unless it is paid for
-    python docs/quoted.py noise     three estimators of one regret, and their spread
-    python docs/quoted.py growth    how three regret curves grow, and docs/images/growth.svg
+    python docs/quoted.py demo          what the demo says; the README has it too
+    python docs/quoted.py sensitivity   what errors in the observation model cost the railway
+    python docs/quoted.py blind         machine-repair, where nothing is read unless it is paid for
+    python docs/quoted.py noise         three estimators of one regret, and their spread
+    python docs/quoted.py growth        how three regret curves grow, and docs/images/growth.svg
     python docs/quoted.py all
 
 Each prints its table and writes it to docs/quoted, where pages include it. Minutes on two cores.
@@ -52,11 +52,12 @@ def demo(workers: int) -> None:
     readme.write_text(new, encoding="utf-8")
 
 
-def doubt(workers: int) -> None:
-    """`psrl-pomdp doubt railway`."""
+def sensitivity(workers: int) -> None:
+    """`psrl-pomdp sensitivity railway`."""
     from psrl_pomdp.cli import cli
 
-    cli.main(["doubt", "railway", "--workers", str(workers)], prog_name="psrl-pomdp", standalone_mode=False)
+    words = ["sensitivity", "railway", "--workers", str(workers)]
+    cli.main(words, prog_name="psrl-pomdp", standalone_mode=False)
 
 
 def studied(
@@ -131,7 +132,7 @@ def growth(workers: int) -> None:
 
 
 WHAT: dict[str, Callable[[int], None]] = {
-    "demo": demo, "doubt": doubt, "blind": blind, "noise": noise, "growth": growth,
+    "demo": demo, "sensitivity": sensitivity, "blind": blind, "noise": noise, "growth": growth,
 }  # fmt: skip
 
 

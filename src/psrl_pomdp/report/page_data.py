@@ -24,7 +24,7 @@ from ..inference.choosing import FINITE, default_kind
 from ..models import POMDP, Units
 from ..planning import plan
 from ..studies.agent_kinds import kind_of
-from ..studies.comparison import compare, told_of
+from ..studies.comparison import compare, information_of
 from ..studies.results import RunResult, jobs_of
 from ..studies.store import Store
 from ..studies.study import AgentSpec, Study
@@ -148,7 +148,7 @@ class PageData:
             label=spec.label,
             kind=spec.kind,
             about=kind_of(spec.kind).about,
-            information=told_of(spec, self.model),
+            information=information_of(spec, self.model),
             prior=self._prior(spec),
             schedule=spec.schedule,
             place=place,
