@@ -13,7 +13,7 @@ from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
 
 # The converter puts the index of an accented letter below it: these are letters of their own.
-_STAND_IN = {"n": ("ñ", "ñ"), "m": ("ḿ", "m\u0303"), "O": ("Õ", "Õ"), "h": ("ĥ", "h\u0303")}
+_STAND_IN = {"n": ("ñ", "ñ"), "m": ("ḿ", "m\u0303"), "O": ("Õ", "Õ"), "h": ("ĥ", "h\u0303"), "r": ("ŕ", "r\u0303")}
 
 
 def converted(formula: str, block: bool) -> str:
