@@ -56,14 +56,16 @@ class Learners(SphinxDirective):
 
 
 def _options(learner: learners.AgentKind) -> str:
-    module, _, name = learner.place.partition(":")
+    module, _, name = learner.import_path.partition(":")
     cls = getattr(import_module(module, "psrl_pomdp.studies"), name)
     found = learners.options_of(cls)
     return ", ".join(f"`{key} = {value!r}`" for key, value in found.items()) or "none"
 
 
 # Computed at import, because autodoc changes the signatures later.
-_LEARNERS = [(f"`{each.kind}`", each.about, each.told, _options(each)) for each in learners.LEARNERS.values()]
+_LEARNERS = [
+    (f"`{each.kind}`", each.about, each.information, _options(each)) for each in learners.AGENT_KINDS.values()
+]
 
 
 def _table(rows: list[tuple[str, ...]]) -> nodes.Node:

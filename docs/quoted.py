@@ -1,10 +1,10 @@
 """Compute the numbers that the manual quotes and that no code block of its pages prints.
 
-    python docs/quoted.py demo      the output of the demo; also written into the README
-    python docs/quoted.py doubt     regret on railway caused by a wrong observation model
-    python docs/quoted.py blind     regret on machine-repair, whose informative action costs extra
-    python docs/quoted.py noise     three estimators of the same regret and their standard deviations
-    python docs/quoted.py growth    the growth of three regret curves, and docs/images/growth.svg
+    python docs/quoted.py demo         the output of the demo; also written into the README
+    python docs/quoted.py sensitivity  regret on railway caused by a wrong observation model
+    python docs/quoted.py blind        regret on machine-repair, whose informative action costs extra
+    python docs/quoted.py noise        three estimators of the same regret and their standard deviations
+    python docs/quoted.py growth       the growth of three regret curves, and docs/images/growth.svg
     python docs/quoted.py all
 
 Each command prints its table and writes it to docs/quoted, from where the pages include it. It takes minutes
@@ -53,11 +53,12 @@ def demo(workers: int) -> None:
     readme.write_text(new, encoding="utf-8")
 
 
-def doubt(workers: int) -> None:
-    """`psrl-pomdp doubt railway`."""
+def sensitivity(workers: int) -> None:
+    """`psrl-pomdp sensitivity railway`."""
     from psrl_pomdp.cli import cli
 
-    cli.main(["doubt", "railway", "--workers", str(workers)], prog_name="psrl-pomdp", standalone_mode=False)
+    words = ["sensitivity", "railway", "--workers", str(workers)]
+    cli.main(words, prog_name="psrl-pomdp", standalone_mode=False)
 
 
 def studied(
@@ -132,7 +133,7 @@ def growth(workers: int) -> None:
 
 
 WHAT: dict[str, Callable[[int], None]] = {
-    "demo": demo, "doubt": doubt, "blind": blind, "noise": noise, "growth": growth,
+    "demo": demo, "sensitivity": sensitivity, "blind": blind, "noise": noise, "growth": growth,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from commands import run
 from psrl_pomdp import POMDP, Plan, Setting, plan, problem, save
 from psrl_pomdp._numba import jit as compiled
 from psrl_pomdp._serialization.archives import pack, unpack
-from psrl_pomdp.cli import solve
+from psrl_pomdp.cli import plan_text, solve, solve_progress
 from psrl_pomdp.planning import Round
 from psrl_pomdp.report import describe, plan_figure, plan_figures, save_figure, style
 from psrl_pomdp.report import policy_text as policy_words
@@ -99,7 +99,7 @@ def test_an_open_gap_is_exit_code_3(capsys: pytest.CaptureFixture[str]) -> None:
 def test_averages_that_depend_on_the_start_are_called_so(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run("solve", "blind-cycle", *COARSE, capsys=capsys)
     assert code == 0
-    assert "the model's own start" in out
+    assert "the initial distribution of the model" in out
     assert "always cautious: the controller has one node only" in out
     code, out, _ = run("solve", "two-rooms", "--json", capsys=capsys)
     found = json.loads(out)
@@ -248,7 +248,7 @@ def test_hostile_names_are_only_text(
     ],
 )
 def test_printed_bounds_are_bounds(lower: float, upper: float, scale: float) -> None:
-    low, high = solve.outward(lower, upper, scale)
+    low, high = plan_text.outward(lower, upper, scale)
     assert float(low) <= lower <= upper <= float(high)
     assert float(high) - float(low) <= 1.3 * (upper - lower) + 1e-5 * scale
 
@@ -257,24 +257,24 @@ def test_printed_bounds_are_bounds(lower: float, upper: float, scale: float) -> 
 
 
 def test_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = solve._ProgressLine(problem("tiger").setting.units)
-    assert line.words(0.1).startswith("first round")
+    line = solve_progress.ProgressLine(problem("tiger").setting.units)
+    assert line.text(0.1).startswith("first round")
     monkeypatch.setattr(compiled.Group, "busy", True)
-    assert line.words(9.0) == "first round, compiling beside it, once ... 9 s"
+    assert line.text(9.0) == "first round, another process compiles the planner ... 9 s"
     monkeypatch.undo()
     line(Round(lower=0.0, upper=0.1, points=7, nodes=5, work=1e6, seconds=1.0))
-    assert line.words(2.4) == "reward -1 to 10, gap 1.0e-01, 7 points, 5 nodes, 2 s"
+    assert line.text(2.4) == "reward -1 to 10, gap 1.0e-01, 7 points, 5 nodes, 2 s"
     line.stopping = True
-    assert line.words(2.4).startswith("stopping after this round")
+    assert line.text(2.4).startswith("stopping after this round")
     assert line.last is not None
     with pytest.raises(KeyboardInterrupt):
         line(line.last)
 
 
 def test_the_second_ctrl_c_does_not_wait() -> None:
-    line = solve._ProgressLine(problem("tiger").setting.units)
+    line = solve_progress.ProgressLine(problem("tiger").setting.units)
     before = signal.getsignal(signal.SIGINT)
-    with solve._interrupts_between_rounds(line):
+    with solve_progress.interrupts_between_rounds(line):
         signal.raise_signal(signal.SIGINT)
         assert line.stopping
         with pytest.raises(KeyboardInterrupt):
@@ -619,7 +619,7 @@ def test_a_plan_without_a_round_can_be_drawn(tiger_plan: Plan) -> None:
 
     bare = replace(tiger_plan, rounds=())
     assert plan_figure(bare, problem("tiger")).axes
-    assert solve.summarise(bare, problem("tiger"), 1e-3)["seconds"] == 0.0
+    assert plan_text.plan_document(bare, problem("tiger"), 1e-3)["seconds"] == 0.0
 
 
 def test_more_actions_than_colours() -> None:

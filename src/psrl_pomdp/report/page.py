@@ -25,7 +25,7 @@ import msgspec
 from .._serialization.atomic_files import write_atomically
 from .._version import __version__
 from ..errors import PSRLError
-from ..problems import Problem
+from ..problems import as_problem
 from ..studies.store import Store
 from ..studies.study import Study
 from ..studies.study_results import StudyResults
@@ -87,6 +87,7 @@ def page(data: PageData, steps: int = STEPS) -> str:
     played = _replayed(data, steps)
     drawn = page_figures(data)
     policy = _policy(data)
+    problem = as_problem(data.model)
     code, plotly = _resource("page.js"), _plotly()
     environment = Environment(
         loader=PackageLoader("psrl_pomdp.report"), autoescape=True, undefined=StrictUndefined,
@@ -101,7 +102,7 @@ def page(data: PageData, steps: int = STEPS) -> str:
         specs=Markup(_embedded({figure.key: _spec(figure) for figure in [*drawn, *played]})),
         policy=policy,
         truth=data.truth,
-        problem=data.model.entry if isinstance(data.model, Problem) else None,
+        problem=None if problem is None else problem.entry,
         setting=None if data.model is None else data.model.setting,
         study_file=shown_study(data.study, data.name).to_toml(),
         versions=_versions(data),

@@ -26,7 +26,7 @@ from ..inference.choosing import DIRICHLET, FINITE, default_kind
 from ..models import POMDP, Units
 from ..planning import Plan, plan
 from ..studies.agent_kinds import kind_of
-from ..studies.comparison import compare, told_of
+from ..studies.comparison import compare, information_of
 from ..studies.results import RunResult, jobs_of
 from ..studies.store import Store
 from ..studies.study import AgentSpec, Study
@@ -226,7 +226,7 @@ class PageData:
             label=spec.label,
             kind=spec.kind,
             about=learner.about,
-            told=told_of(spec, self.model),
+            told=information_of(spec, self.model),
             prior=self._prior(spec),
             schedule=spec.schedule,
             place=place,
