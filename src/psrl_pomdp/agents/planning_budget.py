@@ -86,7 +86,7 @@ class PlanningBudget:
                 object.__setattr__(self, name, _checked(name, value))
 
     def tolerance_at(self, start: int, default: Tolerance) -> float:
-        """Return ε_k for the episode that starts at `start`; `default` is for a budget without a tolerance."""
+        """Return ε_k for the episode that starts at `start`; `default` is for a budget without a rule."""
         wanted = (self.tolerance or default)(start)
         return float(min(self.max_tolerance, max(self.min_tolerance, wanted)))
 

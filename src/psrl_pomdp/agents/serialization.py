@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 import numpy as np
 
-from .._serialization.archives import Room, as_saved_agent, pack
+from .._serialization.archives import SizeLimit, as_saved_agent, pack
 from .._serialization.contents import VERSION, Contents, opened
-from .._serialization.random_streams import StreamWords, stream_in, stream_out
+from .._serialization.random_streams import StreamState, stream_in, stream_out
 from ..errors import InvalidModelError
 from ..inference.dirichlet_prior import ties_of as ties_of
 from ..inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
@@ -80,7 +80,7 @@ class AgentMetadata(SettingMetadata, kw_only=True):
     own_tolerance: bool
     own_planner: bool
     own_schedule: bool
-    streams: tuple[StreamWords, StreamWords]
+    streams: tuple[StreamState, StreamState]
     action: int | None
     observation_processed: Literal[0, 1] = msgspec.field(name="taken_in")
     present: EpisodeMetadata
@@ -152,8 +152,8 @@ def from_bytes(
 
     Raises `ParseError` or another `InvalidModelError` if the bytes are not a saved agent of this class.
     """
-    room = Room.for_file(data)
-    contents, metadata = opened(data, name, AgentMetadata, "a saved agent", room)
+    size_limit = SizeLimit.for_file(data)
+    contents, metadata = opened(data, name, AgentMetadata, "a saved agent", size_limit)
     with as_saved_agent(name):
         if metadata.own_tolerance and own.tolerance is None:
             raise InvalidModelError("this agent was saved with a tolerance of your own: pass it again")
@@ -165,7 +165,7 @@ def from_bytes(
         agent = _new_agent(kind, contents, metadata, own, streams or saved_streams)
         checks.check_clock(agent, contents, metadata, own_schedule=own.schedule is not None)
         _set_episodes(agent, contents, metadata)
-        _set_plans(agent, contents, metadata, room)
+        _set_plans(agent, contents, metadata, size_limit)
         return agent
 
 
@@ -205,12 +205,12 @@ def _set_episodes(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata)
         )
 
 
-def _set_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, room: Room) -> None:
+def _set_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, size_limit: SizeLimit) -> None:
     """Set the plans and the policy of the current episode; a user's own planner plans again."""
     if not 0 <= metadata.n_plans <= sum(name.startswith("plan.") for name in contents):
         raise contents.refuse(f"n_plans is {metadata.n_plans}, but the file has fewer plans")
     plans = [
-        plan_from_bytes(contents.packed(f"plan.{i}"), f"{contents.path}: plan {i}", room)
+        plan_from_bytes(contents.packed(f"plan.{i}"), f"{contents.path}: plan {i}", size_limit)
         for i in range(metadata.n_plans)
     ]
     listed = metadata.plans

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..._serialization.archives import Room, pack
+from ..._serialization.archives import SizeLimit, pack
 from ..._serialization.contents import LARGEST_TIME, VERSION, Contents, opened
-from ..._serialization.random_streams import StreamWords, stream_in, stream_out
+from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ...errors import InvalidModelError, ParseError
 from ...io.array_files import read_json, write_json
 from ...models import POMDP
@@ -46,7 +46,7 @@ class _Metadata(msgspec.Struct):
     options: dict[str, Any]
     budget: dict[str, Any] = msgspec.field(name="effort")
     numbers: dict[str, Any]
-    stream: StreamWords
+    stream: StreamState
     more: dict[str, Any]
 
 
@@ -77,8 +77,8 @@ def agent_to_bytes(agent: EstimateAndPlanAgent) -> bytes:
 
 def agent_from_bytes(kind: type[Kind], data: bytes) -> Kind:
     """Return an agent that continues exactly as the saved one would have."""
-    room = Room.for_file(data)
-    contents, metadata = opened(data, "learner", _Metadata, "a saved agent of this kind", room)
+    size_limit = SizeLimit.for_file(data)
+    contents, metadata = opened(data, "learner", _Metadata, "a saved agent of this kind", size_limit)
     setting = _model(contents, "setting").setting
     make: Any = kind
     agent: Kind = make(setting, budget=budget_in(contents, metadata.budget, None), **metadata.options)
@@ -87,7 +87,7 @@ def agent_from_bytes(kind: type[Kind], data: bytes) -> Kind:
     _set_arrays(agent, contents)
     agent.set_metadata(metadata.more)
     if "plan" in contents:
-        agent.last_plan = plan_from_bytes(contents.packed("plan"), "plan", room)
+        agent.last_plan = plan_from_bytes(contents.packed("plan"), "plan", size_limit)
         if not has_sizes(agent.last_plan, setting) or len(agent.last_plan.states) != setting.n_states:
             raise contents.refuse("its plan is for another setting")
     if "model" in contents:

@@ -26,9 +26,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..._serialization.archives import Room, as_saved_agent, pack
+from ..._serialization.archives import SizeLimit, as_saved_agent, pack
 from ..._serialization.contents import LARGEST_TIME, VERSION, Contents, opened
-from ..._serialization.random_streams import StreamWords, stream_in, stream_out
+from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ..._utils.arrays import Array
 from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
@@ -58,7 +58,7 @@ class _Metadata(SettingMetadata, kw_only=True):
     """Everything about an agent that is not an array."""
 
     prior: str
-    stream: StreamWords
+    stream: StreamState
     budget: dict[str, Any] = msgspec.field(name="effort")
     time: int
     start: int
@@ -156,14 +156,14 @@ class TSDEAgent:
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> TSDEAgent:
         """Return an agent that continues exactly as the saved one would have."""
-        room = Room.for_file(data)
-        contents, metadata = opened(data, "agent", _Metadata, "a saved agent of this kind", room)
+        size_limit = SizeLimit.for_file(data)
+        contents, metadata = opened(data, "agent", _Metadata, "a saved agent of this kind", size_limit)
         prior: Any = prior_in(contents, metadata.prior, "", setting_in(contents, metadata), None)
         agent = cls(prior, budget=budget_in(contents, metadata.budget, None))
         agent.rng = stream_in(metadata.stream)
         agent._set_clock(contents, metadata)
         if "plan" in contents:
-            found = plan_from_bytes(contents.packed("plan"), "plan", room)
+            found = plan_from_bytes(contents.packed("plan"), "plan", size_limit)
             if not has_sizes(found, agent.setting) or len(found.states) != found.n_states:
                 raise contents.refuse("its plan is for another setting")
             agent.last_plan = found
