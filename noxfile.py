@@ -2,10 +2,10 @@
 # /// script
 # dependencies = ["nox>=2025.2.9"]
 # ///
-"""Tasks for work on the package, each in an environment of its own: `nox --list` names them.
+"""Development tasks, each in an environment of its own; `nox --list` lists them.
 
-`python3 go.py test` runs what must pass in one environment and needs nothing but Python. Nox adds single
-tasks, other Pythons, and the newest versions of what the package depends on.
+`python3 go.py test` runs every check that must pass, in one environment, and needs only Python. Nox adds
+single tasks, other versions of Python, and the newest versions of the dependencies.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ nox.options.default_venv_backend = "uv|virtualenv"
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
 PINNED = ("--constraint", "constraints.txt")
-# Tests that take seconds although nothing is compiled.
+# Tests that take only seconds without compiled code.
 QUICK = (
-    "agents/test_effort.py",
+    "agents/test_planning_budget.py",
     "agents/test_schedule.py",
     "inference/test_belief.py",
     "inference/test_priors.py",
@@ -69,7 +69,7 @@ def links(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build the source distribution and from it the wheel into dist, and solve a problem with the wheel."""
+    """Build the source distribution and the wheel into dist, and solve a problem with the installed wheel."""
     shutil.rmtree("dist", ignore_errors=True)
     session.install("build", "twine")
     session.run("python", "-m", "build")
@@ -81,7 +81,7 @@ def build(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def interpreted(session: nox.Session) -> None:
-    """Run tests that are quick where nothing is compiled."""
+    """Run the tests that take only seconds without compiled code."""
     install_group(session, "test", *PINNED)
     files = [f"tests/{path}" for path in QUICK]
     session.run("pytest", *files, *session.posargs, env={"PSRL_POMDP_CODE": "interpreted"})
@@ -90,7 +90,7 @@ def interpreted(session: nox.Session) -> None:
 @nox.session(default=False)
 @nox.parametrize("kind", ["releases", "prereleases"], ids=["releases", "prereleases"])
 def newest(session: nox.Session, kind: str) -> None:
-    """Run the tests with the newest dependencies, or with the newest that are not released yet."""
+    """Run the tests with the newest releases or prereleases of the dependencies."""
     options = ["--upgrade"]
     if kind == "prereleases":
         options.append("--prerelease=allow" if session.venv_backend == "uv" else "--pre")

@@ -42,14 +42,14 @@ def markdown(document: dict[str, Any]) -> list[str]:
     name, times = document["problem"], document["times"][-3:]
     command = f"psrl-pomdp compare {name} --horizon {document['horizon']} --seeds {document['seeds']}"
     lines = [f"### {name}", "", f"`{command}`. Regret with half the width of its 95 % interval:", ""]
-    lines.append("| told | learner | " + " | ".join(f"T = {t:,}" for t in times) + " | µs a step |")
+    lines.append("| information | learner | " + " | ".join(f"T = {t:,}" for t in times) + " | µs a step |")
     lines.append("|---|---|" + "---:|" * (len(times) + 1))
-    told = ""
+    information = ""
     rows = document["agents"]
-    order = {row["told"]: i for i, row in reversed(list(enumerate(rows)))}
-    for row in sorted(rows, key=lambda row: order[row["told"]]):
-        first = row["told"] if row["told"] != told else ""
-        told = row["told"]
+    order = {row["information"]: i for i, row in reversed(list(enumerate(rows)))}
+    for row in sorted(rows, key=lambda row: order[row["information"]]):
+        first = row["information"] if row["information"] != information else ""
+        information = row["information"]
         cells = [_regret(row, document["times"].index(t)) for t in times]
         took = f"{row['microseconds_a_step']:.3g}"
         lines.append("| " + " | ".join([first, f"`{row['agent']}`", *cells, took]) + " |")

@@ -2,10 +2,10 @@
 
     sphinx-build -W --keep-going -b html docs build/docs
 
-Nothing is fetched: no other project's index, no font, no script from elsewhere. Formulas become MathML,
-by the converter that comes with docutils. What could grow stale is made by the build: the command line's
-help, the table of learners, the list of problems (`manual_directives.py`), and the API, whose docstrings are
-plain text (`plain_docstrings.py`).
+The pages load nothing from other sites: no index of another project, no font and no script. Formulas are
+converted to MathML (`mathml_formulas.py`). The build generates the help of the command line, the table of
+agents and the list of problems (`manual_directives.py`), and the API from docstrings, which are plain text
+(`plain_docstrings.py`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 import psrl_pomdp  # noqa: E402
-from psrl_pomdp._numba import jit as compiled  # noqa: E402, PLC2701 - its decorators are taken off below
+from psrl_pomdp._numba import jit as compiled  # noqa: E402, PLC2701 - its decorators are replaced below
 
-# Functions that may be compiled are shown as plain ones, with their signatures.
+# The API shows functions that can be compiled as plain functions, with their signatures.
 compiled.jit = lambda **_: lambda function: function
 compiled.jit_inline = lambda function: function
 
@@ -38,7 +38,7 @@ extensions = [
 ]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["comparison_results.md"]  # included by comparing.md
-nitpicky = True  # a role that points nowhere is an error
+nitpicky = True  # a reference without a target is an error
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!psrl_pomdp).*"),  # types of other packages, in signatures
     (

@@ -1,4 +1,4 @@
-"""What cannot grow stale: `command-help`, `learners` and `problems` are made from the package here."""
+"""Directives whose content is generated from the package: `command-help`, `learners` and `problems`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from psrl_pomdp.studies import agent_kinds as learners
 
 
 class CommandHelp(SphinxDirective):
-    """What every command says to `--help`, a section each."""
+    """The `--help` text of every command, one section for each command."""
 
     def run(self) -> list[nodes.Node]:
         context = click.Context(cli, info_name="psrl-pomdp")
@@ -24,9 +24,9 @@ class CommandHelp(SphinxDirective):
         for name in cli.list_commands(context):
             command = cli.get_command(context, name)
             assert command is not None
-            words = _help(command, context)
+            text = _help(command, context)
             title = f"psrl-pomdp {name}"
-            found.append(_section(self, title, [_console(f"{title} --help", words)]))
+            found.append(_section(self, title, [_console(f"{title} --help", text)]))
         return found
 
 
@@ -36,8 +36,8 @@ def _help(command: click.Command, parent: click.Context | None) -> str:
     return command.get_help(click.Context(command, info_name=name, parent=parent, **settings))
 
 
-def _console(command: str, words: str) -> nodes.Node:
-    return nodes.literal_block(text=f"$ {command}\n{words}", language="text")
+def _console(command: str, text: str) -> nodes.Node:
+    return nodes.literal_block(text=f"$ {command}\n{text}", language="text")
 
 
 def _section(directive: SphinxDirective, title: str, body: list[nodes.Node]) -> nodes.Node:
@@ -49,21 +49,23 @@ def _section(directive: SphinxDirective, title: str, body: list[nodes.Node]) -> 
 
 
 class Learners(SphinxDirective):
-    """The kinds of agents that a study knows: what they are, what they are told, and their options."""
+    """A table of the kinds of agents: description, prior information, and options with their defaults."""
 
     def run(self) -> list[nodes.Node]:
-        return [_table([("kind", "what it does", "told", "options and their defaults"), *_LEARNERS])]
+        return [_table([("kind", "description", "information", "options and their defaults"), *_LEARNERS])]
 
 
 def _options(learner: learners.AgentKind) -> str:
-    module, _, name = learner.place.partition(":")
+    module, _, name = learner.import_path.partition(":")
     cls = getattr(import_module(module, "psrl_pomdp.studies"), name)
     found = learners.options_of(cls)
     return ", ".join(f"`{key} = {value!r}`" for key, value in found.items()) or "none"
 
 
-# Before autodoc is at work, which changes signatures to its taste.
-_LEARNERS = [(f"`{each.kind}`", each.about, each.told, _options(each)) for each in learners.LEARNERS.values()]
+# Computed at import, because autodoc changes the signatures later.
+_LEARNERS = [
+    (f"`{each.kind}`", each.about, each.information, _options(each)) for each in learners.AGENT_KINDS.values()
+]
 
 
 def _table(rows: list[tuple[str, ...]]) -> nodes.Node:
@@ -72,7 +74,7 @@ def _table(rows: list[tuple[str, ...]]) -> nodes.Node:
     head, body = nodes.thead(), nodes.tbody()
     for i, row in enumerate(rows):
         line = nodes.row()
-        line += [nodes.entry("", _words(cell)) for cell in row]
+        line += [nodes.entry("", _paragraph(cell)) for cell in row]
         (head if i == 0 else body).append(line)
     group += [head, body]
     table = nodes.table()
@@ -80,8 +82,8 @@ def _table(rows: list[tuple[str, ...]]) -> nodes.Node:
     return table
 
 
-def _words(text: str) -> nodes.Node:
-    """A paragraph with `code` in it."""
+def _paragraph(text: str) -> nodes.Node:
+    """Return a paragraph; text between backticks becomes code."""
     paragraph = nodes.paragraph()
     for i, part in enumerate(text.split("`")):
         if part:
@@ -90,13 +92,13 @@ def _words(text: str) -> nodes.Node:
 
 
 class Problems(SphinxDirective):
-    """Every problem of the library in its own words, with its source and what is known of the assumptions."""
+    """The description of every problem, with its parameters, its source and the status of the assumptions."""
 
     def run(self) -> list[nodes.Node]:
         found = []
         for entry in catalogue():
             body: list[nodes.Node] = [nodes.paragraph("", "", nodes.strong(text=entry.title + "."))]
-            body += [_words(" ".join(part.split())) for part in entry.about.split("\n\n")]
+            body += [_paragraph(" ".join(part.split())) for part in entry.about.split("\n\n")]
             names = ", ".join(f"`{key} = {value!r}`" for key, value in entry.parameters.items())
             rows = [("Parameters", names or "none"), ("Source", entry.source)]
             known = entry.assumptions
@@ -105,8 +107,8 @@ class Problems(SphinxDirective):
                 for number, name in enumerate(("bellman", "separation", "belief", "kernel"), start=1)
             ]
             listed = nodes.field_list()
-            for name, words in rows:
-                listed += nodes.field("", nodes.field_name(text=name), nodes.field_body("", _words(words)))
+            for name, text in rows:
+                listed += nodes.field("", nodes.field_name(text=name), nodes.field_body("", _paragraph(text)))
             found.append(_section(self, entry.name, [*body, listed]))
         return found
 

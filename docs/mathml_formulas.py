@@ -1,6 +1,6 @@
-"""Formulas as MathML, which every current browser draws by itself: no script, no font, no image.
+"""A Sphinx renderer that writes formulas as MathML, which browsers display without a script, font or image.
 
-Docutils brings the converter; Sphinx only has to be told of it.
+The converter is part of docutils.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
 
-# The converter puts the index of an accented letter below it: these are letters of their own.
-_STAND_IN = {"n": ("ñ", "ñ"), "m": ("ḿ", "m\u0303"), "O": ("Õ", "Õ"), "h": ("ĥ", "h\u0303")}
+# The converter misplaces the subscript of an accented letter; a single character in its place avoids this.
+_STAND_IN = {
+    "n": ("ñ", "ñ"),
+    "m": ("ḿ", "m\u0303"),
+    "O": ("Õ", "Õ"),
+    "h": ("ĥ", "h\u0303"),
+    "r": ("ŕ", "r\u0303"),
+}
 
 
 def converted(formula: str, block: bool) -> str:
-    """LaTeX to MathML; a formula that the converter does not understand is an error of the build."""
+    """Convert LaTeX to MathML; a formula that the converter cannot read is an error of the build."""
     text = re.sub(r"\{?\\tilde\s*\{?(\w)\}?\}?", lambda found: _STAND_IN[found[1]][0], formula)
     made = str(latex2mathml.tex2mathml(_aligned(text) if block else text, as_block=block))
     for letter, accented in _STAND_IN.values():
@@ -26,7 +32,7 @@ def converted(formula: str, block: bool) -> str:
 
 
 def _aligned(formula: str) -> str:
-    """Formulas of several lines are aligned, as in Sphinx's other renderers."""
+    """Align the lines of a formula with several lines, as Sphinx's other renderers do."""
     several = re.search(r"\\\\", formula) and r"\begin" not in formula
     return rf"\begin{{aligned}}{formula}\end{{aligned}}" if several else formula
 

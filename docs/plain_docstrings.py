@@ -1,8 +1,9 @@
-"""Docstrings here are plain text: `code`, hyphened lists, indented formulas and tables, numpydoc sections.
+"""Convert docstrings to reStructuredText.
 
-Everything that reStructuredText would take for markup is escaped. Fields of data classes are told by the
-comment at the end of their line (`belief: Array  # [S]: h_t`), which becomes a list below the class. Types of
-the public names link to where they are documented, wherever they live.
+The docstrings of the package are plain text with `code`, hyphenated lists, indented formulas and tables, and
+numpydoc sections. Everything else that reStructuredText would read as markup is escaped. The fields of a data
+class are documented by the comment at the end of their line (`belief: Array  # [S]: h_t`); they become a list
+below the class. Types of public names become links to their documentation.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sphinx.util.inspect import TypeAliasForwardRef
 
 import psrl_pomdp
 
-_SECTIONS = ("Parameters", "Attributes", "Returns", "Raises")
+_SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Warns")
 _CODE = re.compile(r"(`+)(.+?)\1")
 _BOLD = re.compile(r"(?<![\w*])\*\*([^\s*][^*]*)\*\*(?![\w*])")
 _SLANTED = re.compile(r"(?<![\w*])\*([^\s*][^*]*[^\s*,(])\*(?![\w*])")
@@ -31,7 +32,7 @@ _ARRAY = re.compile(
 
 
 def rewritten(lines: list[str]) -> list[str]:
-    """A docstring as reStructuredText."""
+    """Return a docstring as reStructuredText."""
     out: list[str] = []
     i = 0
     while i < len(lines):
@@ -44,7 +45,7 @@ def rewritten(lines: list[str]) -> list[str]:
 
 
 def without_sections(lines: list[str]) -> list[str]:
-    """Sections of numpydoc as text: a title in bold, and an item of a list for each name."""
+    """Return numpydoc sections as text: a bold title, and a list item for each name."""
     out: list[str] = []
     inside = False
     for i, line in enumerate(lines):
@@ -117,8 +118,8 @@ def fields(cls: type[Any]) -> list[str]:
         except (OSError, TypeError):
             continue
         body = source.split("\n    def ")[0]
-        found += [(name, words) for name, _, words in _FIELD.findall(body) if not name.startswith("_")]
-    return [f"- `{name}`: {words}" for name, words in found]
+        found += [(name, text) for name, _, text in _FIELD.findall(body) if not name.startswith("_")]
+    return [f"- `{name}`: {text}" for name, text in found]
 
 
 def _docstring(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

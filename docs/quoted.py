@@ -1,13 +1,14 @@
-"""The numbers that the manual quotes and that no block on its pages prints.
+"""Compute the numbers that the manual quotes and that no code block of its pages prints.
 
-    python docs/quoted.py demo      what the demo says; the README has it too
-    python docs/quoted.py doubt     what a roughly known sensor costs the railway
-    python docs/quoted.py blind     machine-repair, where nothing is read unless it is paid for
-    python docs/quoted.py noise     three estimators of one regret, and their spread
-    python docs/quoted.py growth    how three regret curves grow, and docs/images/growth.svg
+    python docs/quoted.py demo         the output of the demo; also written into the README
+    python docs/quoted.py sensitivity  regret on railway caused by a wrong observation model
+    python docs/quoted.py blind        regret on machine-repair, whose informative action costs extra
+    python docs/quoted.py noise        three estimators of the same regret and their standard deviations
+    python docs/quoted.py growth       the growth of three regret curves, and docs/images/growth.svg
     python docs/quoted.py all
 
-Each prints its table and writes it to docs/quoted, where pages include it. Minutes on two cores.
+Each command prints its table and writes it to docs/quoted, from where the pages include it. It takes minutes
+on two cores.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def demo(workers: int) -> None:
-    """`psrl-pomdp demo`, but for where it has put its results; the README's table is written anew too."""
+    """Print what `psrl-pomdp demo` prints, without the folder of its results; also update the README."""
     from psrl_pomdp.cli import cli
 
     said = io.StringIO()
@@ -52,17 +53,18 @@ def demo(workers: int) -> None:
     readme.write_text(new, encoding="utf-8")
 
 
-def doubt(workers: int) -> None:
-    """`psrl-pomdp doubt railway`."""
+def sensitivity(workers: int) -> None:
+    """`psrl-pomdp sensitivity railway`."""
     from psrl_pomdp.cli import cli
 
-    cli.main(["doubt", "railway", "--workers", str(workers)], prog_name="psrl-pomdp", standalone_mode=False)
+    words = ["sensitivity", "railway", "--workers", str(workers)]
+    cli.main(words, prog_name="psrl-pomdp", standalone_mode=False)
 
 
 def studied(
     name: str, horizon: int, seeds: int, agent: dict[str, object], workers: int
 ) -> tuple[RegretCurve, list[dict[str, Any]]]:
-    """The regret of one agent, and the results behind it; the folder of the study is thrown away."""
+    """Return the regret curve of one agent and the results of its runs, without keeping the study."""
     words = {"problem": name, "horizon": horizon, "seeds": seeds, "tolerance": 1e-6, "agents": [agent]}
     with tempfile.TemporaryDirectory() as folder:
         store = Store.create(Path(folder) / "study", study_from(words))
@@ -125,13 +127,13 @@ def growth(workers: int) -> None:
     for label, (name, agent) in asked.items():
         curve, _ = studied(name, 10_000, 16, agent, workers)
         found[label] = curve
-        print(textwrap.fill(f"{label}: {fit_growth(curve).words}", 96, subsequent_indent="    "))
+        print(textwrap.fill(f"{label}: {fit_growth(curve).text}", 96, subsequent_indent="    "))
     figure = regret_figure(found, "Three ways to grow", "")
     save_figure(figure, HERE / "images" / "growth.svg")
 
 
 WHAT: dict[str, Callable[[int], None]] = {
-    "demo": demo, "doubt": doubt, "blind": blind, "noise": noise, "growth": growth,
+    "demo": demo, "sensitivity": sensitivity, "blind": blind, "noise": noise, "growth": growth,
 }  # fmt: skip
 
 

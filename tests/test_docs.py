@@ -73,7 +73,7 @@ def test_every_public_name_and_every_command_is_there(built: Path) -> None:
     api = "\n".join(page.read_text(encoding="utf-8") for page in (built / "api").glob("*.html"))
     assert [name for name in psrl_pomdp.__all__ if f'id="psrl_pomdp.{name}"' not in api] == []
     commands = (built / "commands.html").read_text(encoding="utf-8")
-    for name in ("demo", "solve", "run", "compare", "doubt"):
+    for name in ("demo", "solve", "run", "compare", "sensitivity"):
         assert f"psrl-pomdp {name} --help" in commands
 
 

@@ -35,9 +35,8 @@ agents = [
     { kind = "tsde" },
 ]
 """
-# Plans agree from one platform to another within their tolerance only, so columns that come from a plan do
-# not count: how much was computed, how closely, and regret, which is measured against a plan of the true
-# model.
+# Plans agree from one platform to another within their tolerance only. Columns that come from a plan do not
+# count: the amount of work, the bounds of J, and regret, which is measured against a plan of the true model.
 NOT_RESULTS = {"work", "j_lower", "j_upper", "control", "regret_lower", "regret_upper"}
 
 

@@ -49,6 +49,19 @@ def test_hooks_have_the_versions_that_the_tests_pass_with() -> None:
         assert version[1] == hook[1]
 
 
+@in_repository
+def test_the_quick_tests_of_nox_exist() -> None:
+    """The session `interpreted` names test files, which may be renamed."""
+    tree = ast.parse((ROOT / "noxfile.py").read_text("utf-8"))
+    (quick,) = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "QUICK"
+    ]
+    assert [name for name in quick if not (ROOT / "tests" / name).exists()] == []
+    assert quick
+
+
 def private_names_imported(code: str) -> list[str]:
     """Return the names with one leading underscore that relative imports take from another module."""
     found = []

@@ -28,6 +28,7 @@ PLACES = {
     "belief": "inference.filter_bank",
     "calibration": "testing.calibration",
     "checks": "testing.checks",
+    "cli.doubt": "cli.sensitivity",
     "compiled": "_numba.jit",
     "effort": "agents.planning_budget",
     "episodes": "agents.compiled_steps",

@@ -19,8 +19,8 @@ from psrl_pomdp.agents.baselines.random_agent import RandomAgent
 from psrl_pomdp.agents.baselines.tsde import TSDEAgent
 from psrl_pomdp.cli.compare import command
 from psrl_pomdp.errors import InvalidModelError, ParseError, PSRLError
-from psrl_pomdp.studies.agent_kinds import KINDS, LEARNERS
-from psrl_pomdp.studies.comparison import contestants, decades, told_of, verdicts
+from psrl_pomdp.studies.agent_kinds import AGENT_KINDS, KINDS
+from psrl_pomdp.studies.comparison import decades, default_agents, information_of, verdicts
 from psrl_pomdp.studies.experiment import Experiment
 from psrl_pomdp.studies.jobs import perform_and_measure
 from psrl_pomdp.studies.results import Job
@@ -120,17 +120,17 @@ def test_the_times_of_a_table() -> None:
 
 
 def test_everybody_takes_part_unless_asked() -> None:
-    with_family = contestants(problem("separated"))
+    with_family = default_agents(problem("separated"))
     assert {words["kind"] for words in with_family.values()} == set(KINDS)
     assert with_family["psrl"]["prior"] == "dirichlet"
     assert with_family["psrl-family"]["prior"] == "finite"
-    assert "psrl-family" not in contestants(problem("random-readout"))
-    assert contestants(problem("separated"), "finite")["psrl-tsde"]["schedule"] == "tsde"
+    assert "psrl-family" not in default_agents(problem("random-readout"))
+    assert default_agents(problem("separated"), "finite")["psrl-tsde"]["schedule"] == "tsde"
 
 
 @pytest.mark.parametrize("name", ["random-readout", "machine-repair"])
 def test_those_who_do_not_fit_say_why(name: str) -> None:
-    known = contestants(problem(name))
+    known = default_agents(problem(name))
     study = study_from({"problem": name, "horizon": 10, "seeds": 2, "agents": list(known.values())})
     refused = Experiment(study).refusals()
     if name == "random-readout":
@@ -248,13 +248,13 @@ def test_a_prior_that_is_left_open_is_the_family_where_there_is_one() -> None:
         agent = experiment.agent(spec, 0)
         assert isinstance(agent, MAPAgent)
         assert isinstance(agent.prior, FinitePrior) == (told == "sensor, family")
-        assert told_of(spec, experiment.problem) == told
-    assert told_of(AgentSpec("psrl", prior="dirichlet"), problem("separated")) == "sensor, prior"
-    assert told_of(AgentSpec("tsde"), problem("separated")) == "sensor, prior"
+        assert information_of(spec, experiment.problem) == told
+    assert information_of(AgentSpec("psrl", prior="dirichlet"), problem("separated")) == "sensor, prior"
+    assert information_of(AgentSpec("tsde"), problem("separated")) == "sensor, prior"
 
 
 def test_every_kind_says_what_it_is_told() -> None:
-    assert all(learner.about and learner.told for learner in LEARNERS.values())
+    assert all(learner.about and learner.information for learner in AGENT_KINDS.values())
 
 
 # -- the command --------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_the_command_compares_and_opens_again(tmp_path: Path) -> None:
     again = compared(str(folder))
     assert again["agents"] == first["agents"]
     shown = CliRunner().invoke(command, [str(folder)]).output
-    assert "told, regret at" in shown
+    assert "information, regret at" in shown
     assert "\ufffd" not in shown
     assert "oracle" in shown
 
@@ -298,7 +298,9 @@ def test_misfits_are_listed_and_the_others_compared(tmp_path: Path) -> None:
 
 
 def test_a_mistyped_contestant_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PSRLError, match=r"no contestant is called 'tdse' .did you mean 'tsde'"):
+    with pytest.raises(
+        PSRLError, match=r"no agent of the group psrl_pomdp.agents is called 'tdse' .did you mean"
+    ):
         compared("tiger", "--agents", "tdse", "--out", str(tmp_path / "out"))
 
 
@@ -317,8 +319,8 @@ def test_what_would_be_ignored_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     assert "--seed: a study file says everything" in told_off("STUDY.TOML", "--seed", "0")
     assert "--agents: a study file says everything" in told_off("STUDY.TOML", "--agents", "tsde")
     compared("STUDY.TOML", "--out", "done", "--workers", "1")
-    assert "--agents: a study that was run says everything" in told_off("done", "--agents", "tsde")
-    assert "nobody is named" in told_off("tiger", "--agents", ",")
+    assert "--agents cannot change a study that was run" in told_off("done", "--agents", "tsde")
+    assert "names no agent" in told_off("tiger", "--agents", ",")
     for file in Path("done", "results").iterdir():
         file.unlink()
     assert "done holds no result to compare" in told_off("done")

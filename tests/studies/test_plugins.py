@@ -27,7 +27,7 @@ from psrl_pomdp.io import READABLE, FileFormat
 from psrl_pomdp.io.array_files import read_json, write_json
 from psrl_pomdp.problems import Entry, catalogue
 from psrl_pomdp.studies import jobs, runner
-from psrl_pomdp.studies.agent_kinds import KINDS, LEARNERS, kind_of
+from psrl_pomdp.studies.agent_kinds import AGENT_KINDS, KINDS, kind_of
 from psrl_pomdp.studies.executors import engine
 from psrl_pomdp.studies.experiment import Experiment
 from psrl_pomdp.studies.jobs import perform, prior_of
@@ -203,7 +203,7 @@ def test_every_built_in_name_leads_to_what_it_names() -> None:
             if plugin.built_in:
                 plugin.load()
     assert tuple(registry.BUILT_IN["agents"]) == KINDS
-    assert [registry.load("agents", kind) for kind in KINDS] == [LEARNERS[kind] for kind in KINDS]
+    assert [registry.load("agents", kind) for kind in KINDS] == [AGENT_KINDS[kind] for kind in KINDS]
     assert set(registry.BUILT_IN["problems"]) == {entry.name for entry in catalogue()}
     assert {entry.name: entry.build for entry in catalogue()} == {
         name: registry.load("problems", name) for name in registry.BUILT_IN["problems"]
@@ -270,7 +270,7 @@ def test_installed_packages_are_found_by_name(tmp_path: Path, monkeypatch: pytes
         ("broken_module:x", "cannot be imported: ZeroDivisionError"),
         ("leaving_module:x", "cannot be imported: SystemExit"),
         (HERE, "is not an importable path"),
-        (f"{HERE}:NUMBER", "a int is neither a class with `act` nor"),
+        (f"{HERE}:NUMBER", "an object of type int is neither a class"),
         (f"{HERE}:Mute", "the class Mute has no method `act`"),
         (f"{HERE}:Greedy", r"cannot be called with \(setting, seed=0\): missing .* 'more'"),
     ],
@@ -296,7 +296,7 @@ def test_a_name_that_is_claimed_twice(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(PluginError, match=r"'mine' .*psrl_pomdp\.agents is claimed by one 1\.0 and two 2\.0"):
         registry.find("agents", "mine")
-    assert kind_of("psrl") is LEARNERS["psrl"]
+    assert kind_of("psrl") is AGENT_KINDS["psrl"]
     [theirs] = [p for p in registry.plugins("agents") if p.name == "psrl" and not p.built_in]
     [finding] = check_plugin(theirs)
     assert finding.severity == "error"
@@ -414,7 +414,7 @@ def test_priors_are_made_for_the_problem() -> None:
         ({"kind": "finite", "weight": 1}, "it has no option 'weight'; it has none"),
         (f"{HERE}:no_prior", "it returned a dict, which is no prior: it has no sample"),
         (f"{HERE}:other_prior", "it returned a prior for"),
-        (f"{HERE}:NUMBER", "a int cannot be called"),
+        (f"{HERE}:NUMBER", "an object of type int cannot be called"),
         ({"kind": f"{HERE}:SettingPrior", "stays": "x"}, "raised .* when a prior was made"),
     ):
         with pytest.raises(PluginError, match=why):
@@ -444,8 +444,8 @@ def test_engines_of_others(tmp_path: Path) -> None:
     assert said["engine_plugin"]["path"] == f"{HERE}:InlineEngine"
     for name, why in (
         (f"{HERE}:TimidEngine", "plug-in .*TimidEngine .*raised OSError.*queue is closed"),
-        (f"{HERE}:no_executor", "it gave a int, which is no executor"),
-        (f"{HERE}:NUMBER", "a int cannot be called"),
+        (f"{HERE}:no_executor", "it returned an object of type int, which has no method `submit`"),
+        (f"{HERE}:NUMBER", "an object of type int cannot be called"),
     ):
         with pytest.raises(PluginError, match=why), engine(name, 1):
             pass

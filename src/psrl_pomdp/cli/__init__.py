@@ -19,13 +19,14 @@ import click
 from .._version import __version__
 from ..errors import PSRLError, did_you_mean
 from ..registry import search_current_directory
-from .common import be_quiet, plain_error
+from .common import be_quiet, note, plain_error
 
 # Command -> its module here; the order is the order of the help.
 _COMMANDS = (
-    "demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "report", "doubt",
-    "plugins", "completion",
+    "demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "report",
+    "sensitivity", "plugins", "completion",
 )  # fmt: skip
+_RENAMED = {"doubt": "sensitivity"}  # not listed, but understood until version 0.3
 
 
 class _Commands(click.Group):
@@ -35,6 +36,7 @@ class _Commands(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        name = _RENAMED.get(name, name)
         if name not in _COMMANDS:
             return None
         command: click.Command = import_module(f".{name}", __name__).command
@@ -43,9 +45,12 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+        if args and not args[0].startswith("-") and args[0] not in (*_COMMANDS, *_RENAMED):
             hint = did_you_mean(args[0], _COMMANDS)
             ctx.fail(f"no command is called {args[0]!r}{hint}; known are {', '.join(_COMMANDS)}")
+        if args and args[0] in _RENAMED:
+            new = _RENAMED[args[0]]
+            note(f"psrl-pomdp {args[0]} is now psrl-pomdp {new}; the old name works until version 0.3")
         return super().resolve_command(ctx, args)
 
 
@@ -69,7 +74,7 @@ def cli(debug: bool, quiet: bool) -> None:
       psrl-pomdp resume tiger-results     run what a crash or Ctrl-C has left
       psrl-pomdp compare railway          compare it with other learners
       psrl-pomdp report tiger-results     write a study as one page
-      psrl-pomdp doubt railway            what a roughly known sensor may cost
+      psrl-pomdp sensitivity railway      the cost of an inexact observation model
       psrl-pomdp plugins                  what this and other packages bring
     """
 

@@ -1,4 +1,4 @@
-"""`psrl-pomdp compare`: learners side by side, in the same worlds."""
+"""`psrl-pomdp compare`: agents on the same true models, and which of them has less regret."""
 
 from __future__ import annotations
 
@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     from ..studies.study_results import StudyResults
 
 
-@click.command("compare", short_help="Compare learners in the same worlds, and say who is ahead.")
+@click.command(
+    "compare", short_help="Compare agents on the same true models, and test which has less regret."
+)
 @model_argument("what", "NAME|FILE|STUDY.toml|DIR")
 @parameter_option
 @click.option("--agents", metavar="NAMES", help="Comma-separated.  [default: all that fit the problem]")
 @click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
 @click.option("--seeds", type=click.IntRange(min=2), metavar="N", help="Runs of every agent.  [default: 16]")
 @prior_option
-@click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
-@click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
+@click.option("--bayesian", is_flag=True, help="Draw a new true model from the prior for every run.")
+@click.option("--seed", type=int, help="Seed of all random numbers.  [default: 0]")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
 @engine_options
 @json_option
@@ -50,12 +52,16 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Run learners in the same worlds with the same random numbers, and say who is ahead.
+    """Run agents on the same true models with the same random numbers, and test which have less regret.
 
-    One table shows the regret of each learner with its 95 % interval, what it knows beforehand, and its time
-    and memory. Another says for every pair whether one is ahead of the other; all these verdicts hold
-    together with 99% confidence. A learner that does not fit the problem is listed with the reason. DIR is
-    the folder of a study that was run.
+    The table lists the agents by their prior information, with the regret at several times, half the width of
+    its 95 % interval, the processor time of a step, the planning time of a run, and the memory. Below the
+    table each agent is followed by the agents that have significantly more regret; all of these statements
+    hold together with 99 % confidence. An agent that does not fit the problem is listed with the reason. DIR
+    is the folder of a finished study.
+
+    AGENTS are kinds of `psrl-pomdp plugins agents`, variants such as psrl-tsde, and importable paths of
+    classes. A class in a module of the current directory takes (setting, seed=0) and has act(observation).
 
     \b
     Examples:
@@ -73,7 +79,7 @@ def command(
     refused: dict[str, str] = {}
     if _is_study_folder(what):
         if given := given_flags(parameters, flags | {"out": out}):
-            raise click.UsageError(f"--{given[0]}: a study that was run says everything")
+            raise click.UsageError(f"--{given[0]} cannot change a study that was run")
         store = Store.open(Path(what))
         if not StudyResults(store).runs:
             raise click.ClickException(f"{what} holds no result to compare")
@@ -93,17 +99,17 @@ def command(
 
 
 def _is_study_folder(what: str) -> bool:
-    """Whether a folder is meant; a problem of that name comes first, as everywhere."""
+    """Whether the folder of a study is meant. A problem of the same name takes precedence."""
     from ..problems import is_problem
 
     return Path(what).is_dir() and not is_problem(what)
 
 
 def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tuple[Study, dict[str, str]]:
-    """From a file, or all contestants that fit the problem; and why others do not."""
+    """Return the study, and the agents that do not fit its problem with the reasons."""
     import msgspec
 
-    from ..studies.comparison import contestants
+    from ..studies.comparison import default_agents
     from ..studies.experiment import Experiment
     from ..studies.study import AgentSpec
 
@@ -112,16 +118,16 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
         refuse_misfits(study)
         return study, {}
     study = asked_study(what, parameters, flags | {"agents": None})
-    known = contestants(
+    known = default_agents(
         find_model(what, parameters), flags["prior"] or (DIRICHLET if flags["bayesian"] else "")
     )
     listed = flags["agents"]
     chosen = list(known) if listed is None else list(dict.fromkeys(names(listed)))
     if not chosen:
-        raise click.UsageError("--agents: nobody is named")
+        raise click.UsageError("--agents names no agent")
     for name in chosen:
         if name not in known:
-            known[name] = _invited(name, known, flags["prior"] or "")
+            known[name] = _plugin_agent(name, known, flags["prior"] or "")
     agents = tuple(msgspec.convert(known[name], AgentSpec) for name in chosen)
     study = msgspec.structs.replace(study, agents=agents)
     refused = Experiment(study).refusals()
@@ -131,24 +137,24 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
     return msgspec.structs.replace(study, agents=agents), refused
 
 
-def _invited(name: str, known: dict[str, dict[str, Any]], prior: str) -> dict[str, Any]:
-    """A kind that is no contestant by itself: one of another package, or an importable path."""
+def _plugin_agent(name: str, known: dict[str, dict[str, Any]], prior: str) -> dict[str, Any]:
+    """Return the table of a study for a kind of another package, or an importable path."""
     from ..registry import names as names_of
-    from ..studies.comparison import invited
+    from ..studies.comparison import plugin_agent
 
     try:
-        return invited(name, prior)
+        return plugin_agent(name, prior)
     except UnknownNameError:
         all_known = dict.fromkeys([*known, *names_of("agents")])
         hint = did_you_mean(name, all_known)
         raise UnknownNameError(
-            f"no contestant is called {name!r}{hint}; known are {', '.join(all_known)}, "
-            "and importable paths such as mymodule:MyAgent"
+            f"no agent of the group psrl_pomdp.agents is called {name!r}{hint}; known are "
+            f"{', '.join(all_known)}, and importable paths such as mymodule:MyAgent"
         ) from None
 
 
 def _written(results: StudyResults) -> list[str]:
-    """Tables, and the figure where matplotlib is installed."""
+    """Write the tables, and the figures if matplotlib is installed; return the names of the files."""
     from ..report.plan_figures import MissingExtraError, save_figure
     from ..report.regret_figures import regret_figure
     from ..studies.summary import curves
@@ -158,7 +164,7 @@ def _written(results: StudyResults) -> list[str]:
     study, found = results.study, curves(results)
     if not found:
         return written
-    title = study.title or f"{study.problem}: {study.seeds} runs of every learner"
+    title = study.title or f"{study.problem}: {study.seeds} runs of every agent"
     try:
         figure = regret_figure(found, title, results.units.total_name)
     except MissingExtraError as error:
@@ -175,21 +181,21 @@ def _print(document: dict[str, Any]) -> None:
     from rich.text import Text
 
     out = console()
-    truth = "worlds drawn from the prior" if document["truth"] == "prior" else "the world of the problem"
+    truth = "true models drawn from the prior" if document["truth"] == "prior" else "the model of the problem"
     out.print(Text(plain(f"{document['problem']}, {truth}, {document['seeds']} runs"), style="bold"))
     table = Table(box=None, pad_edge=False)
-    table.add_column("told, regret at", no_wrap=True)
-    room = 2 if out.width < 100 else 5
-    for t in document["times"][-room:]:
+    table.add_column("information, regret at", no_wrap=True)
+    n_times = 2 if out.width < 100 else 5
+    for t in document["times"][-n_times:]:
         table.add_column(f"{t}", justify="right", no_wrap=True)
     for name in ("µs/step", "planning", "KiB"):
         table.add_column(name, justify="right", no_wrap=True)
-    told = ""
+    information = ""
     for row in sorted(document["agents"], key=lambda row: _order(document, row)):
-        if row["told"] != told:
-            told = row["told"]
-            table.add_row(Text(f"{told}:", style="dim"))
-        table.add_row(Text(plain(f"  {row['agent']}")), *_regrets(row)[-room:], *_took(row))
+        if row["information"] != information:
+            information = row["information"]
+            table.add_row(Text(f"{information}:", style="dim"))
+        table.add_row(Text(plain(f"  {row['agent']}")), *_regrets(row)[-n_times:], *_costs(row))
     out.print(table)
     for label, why in document["refused"].items():
         out.print(Text(plain(f"{label} does not fit: {why}"), style="dim"))
@@ -198,8 +204,8 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def _order(document: dict[str, Any], row: dict[str, Any]) -> int:
-    """Learners that were told the same stand together, where the first of them stands."""
-    return min(i for i, other in enumerate(document["agents"]) if other["told"] == row["told"])
+    """Return the place of the first agent with the same information: such agents are printed together."""
+    return min(i for i, other in enumerate(document["agents"]) if other["information"] == row["information"])
 
 
 def _regrets(row: dict[str, Any]) -> list[str]:
@@ -221,30 +227,30 @@ def _short(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2f}"
 
 
-def _took(row: dict[str, Any]) -> list[str]:
+def _costs(row: dict[str, Any]) -> list[str]:
     if row["microseconds_a_step"] is None:
         return ["", "", ""]
-    keeps = "" if row["memory"] is None else f"{row['memory'] / 1024:.0f}"
-    return [f"{row['microseconds_a_step']:.3g}", f"{row['planning_seconds']:.2g} s", keeps]
+    memory = "" if row["memory"] is None else f"{row['memory'] / 1024:.0f}"
+    return [f"{row['microseconds_a_step']:.3g}", f"{row['planning_seconds']:.2g} s", memory]
 
 
 def _print_verdicts(document: dict[str, Any]) -> None:
-    """Who is ahead of whom; what the runs do not say is only counted."""
+    """Print the significant differences, and the number of the others."""
     from rich.text import Text
 
-    ahead: dict[str, list[str]] = {row["agent"]: [] for row in document["agents"]}
+    better_than: dict[str, list[str]] = {row["agent"]: [] for row in document["agents"]}
     sure = [pair for pair in document["pairs"] if pair["sure"]]
     for pair in sure:
         mark = "" if pair["same_information"] else "*"
-        ahead[pair["better"]].append(pair["worse"] + mark)
+        better_than[pair["better"]].append(pair["worse"] + mark)
     out = console()
-    lines = [f"  {agent}: of {', '.join(worse)}" for agent, worse in ahead.items() if worse]
+    lines = [f"  {agent}: than {', '.join(worse)}" for agent, worse in better_than.items() if worse]
     if lines:
-        words = f"\nAhead (with {document['level']:.0%} confidence in all of this at once):"
-        out.print(Text(words, style="bold"))
+        title = f"\nSignificantly less regret (all together with {document['level']:.0%} confidence):"
+        out.print(Text(title, style="bold"))
         for line in lines:
             out.print(Text(plain(line)))
     if any(not pair["same_information"] for pair in sure):
-        out.print(Text("  * told other things", style="dim"))
+        out.print(Text("  * has other prior information", style="dim"))
     if left := len(document["pairs"]) - len(sure):
-        out.print(Text(f"{left} pairs are not told apart by these runs; --json has them all", style="dim"))
+        out.print(Text(f"{left} pairs differ by no significant amount; --json lists them", style="dim"))

@@ -136,7 +136,7 @@ def refuse_misfits(study: Study) -> None:
     from ..studies.agent_kinds import kind_of
 
     usual = ("", DIRICHLET)  # any problem has these
-    if not any(a.options or a.prior not in usual or kind_of(a.kind).choosy for a in study.agents):
+    if not any(a.options or a.prior not in usual or kind_of(a.kind).may_reject_model for a in study.agents):
         return
     from ..studies.experiment import Experiment
 

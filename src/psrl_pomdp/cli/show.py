@@ -21,6 +21,7 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..models import POMDP
+    from ..problems import Problem
 
 _MOST_LISTED = 12
 
@@ -52,7 +53,7 @@ def summarise(model: POMDP) -> dict[str, Any]:
     import numpy as np
 
     from ..models.structure import analyze_structure
-    from ..problems import Problem
+    from ..problems import as_problem
     from ..testing.checks import check_model
 
     setting, facts = model.setting, analyze_structure(model)
@@ -95,10 +96,11 @@ def summarise(model: POMDP) -> dict[str, Any]:
         },
         "findings": [issue.to_dict() for issue in check_model(model)],
     }
-    return summary | (_problem_facts(model) if isinstance(model, Problem) else {})
+    found = as_problem(model)
+    return summary if found is None else summary | _problem_facts(found)
 
 
-def _problem_facts(model: Any) -> dict[str, Any]:
+def _problem_facts(model: Problem) -> dict[str, Any]:
     from dataclasses import asdict
 
     from ..analysis.separation import separation

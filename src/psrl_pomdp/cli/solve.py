@@ -1,56 +1,35 @@
-"""`psrl-pomdp solve`: the best long-run average of a known model, between two numbers that are proved."""
+"""`psrl-pomdp solve`: certified bounds on the optimal long-run average of a known model, and a policy."""
 
 from __future__ import annotations
 
-import math
-import signal
-import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .common import (
-    console,
     find_model,
     json_option,
     model_argument,
     normalize_option,
     note,
     parameter_option,
-    plain,
     print_json,
-    print_rows,
 )
+from .plan_text import plan_document, print_plan
+from .solve_progress import interrupts_between_rounds, show_progress
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from ..models import POMDP, Units
-    from ..planning import Plan, Round
+    from ..models import POMDP
+    from ..planning import Plan
 
 GAP_LEFT_OPEN = 3  # the exit code
 _FIGURES = (".png", ".svg", ".pdf")
-_STATUS = {
-    "closed": "closed: the gap is within the tolerance",
-    "coarse": "coarse: the gap is within the tolerance, but more than a fifth of what is at stake",
-    "time limit": "stopped at the time limit; more time may close the gap",
-    "work limit": "stopped at the work limit; more work may close the gap",
-    "memory limit": "stopped at the memory limit; more may close the gap (--memory-limit, --max-points)",
-    "interrupted": "interrupted; these bounds hold all the same",
-    "stalled": "stalled: neither bound can be moved any more; `psrl-pomdp show` may say why",
-}
 
 
 def _writable(context: click.Context, option: click.Parameter, value: str | None) -> Path | None:
-    """A file that can be written, tried before anything is computed that could then not be kept."""
+    """Return the path of a file that can be written. This is checked before the computation starts."""
     if value is None:
         return None
     path = Path(value)
@@ -68,13 +47,13 @@ def _writable(context: click.Context, option: click.Parameter, value: str | None
 
 
 def _above_zero(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not value > 0.0:  # also what is not a number
+    if value is not None and not value > 0.0:  # also refuses NaN
         raise click.BadParameter(f"{value} is not above 0")
     return value
 
 
 def _share(context: click.Context, option: click.Parameter, value: str | None) -> float | None:
-    """A share, such as 0.05 or 5%."""
+    """Return a share such as 0.05 or 5%."""
     if value is None:
         return None
     text = value.strip()
@@ -86,7 +65,7 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
     return share
 
 
-@click.command("solve", short_help="Bound the best long-run average of a known model.")
+@click.command("solve", short_help="Compute bounds on the optimal long-run average of a model.")
 @model_argument("model")
 @parameter_option
 @normalize_option
@@ -96,36 +75,36 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
     default=1e-4,
     callback=_above_zero,
     show_default=True,
-    help="Stop when the gap is at most this, with costs scaled to [0, 1].",
+    help="Largest gap between the bounds, with costs scaled to [0, 1].",
 )
 @click.option(
     "--rtol",
     callback=_share,
     metavar="SHARE",
-    help="And at most this share of what is at stake, such as 1%. At stake is the best average cost, counted "
-    "from the smallest cost, or its distance from the largest cost if that is less.",
+    help="Largest gap as a share of the reference value, such as 1%. The reference value is the distance of "
+    "the optimal average cost from the smallest or the largest cost, whichever is nearer.",
 )
-@click.option("--atol", type=float, callback=_above_zero, help="And at most this in the model's own units.")
+@click.option("--atol", type=float, callback=_above_zero, help="Largest gap in the units of the model.")
 @click.option(
-    "--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after so many seconds."
+    "--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after this time."
 )
 @click.option(
     "--memory-limit",
     type=float,
     callback=_above_zero,
     metavar="GB",
-    help="Memory for planning, the model not counted.  [default: 4]",
+    help="Memory for planning without the model.  [default: 4]",
 )
 @click.option(
     "--max-points",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stop at so many grid points.  [default: 40000]",
+    help="Stop at this number of grid points.  [default: 40000]",
 )
 @json_option
-@click.option("--save", callback=_writable, metavar="PLAN.npz", help="Keep the plan, with its proof.")
+@click.option("--save", callback=_writable, metavar="PLAN.npz", help="Save the plan with its certificates.")
 @click.option(
-    "--figure", callback=_writable, metavar="FILE", help="Draw bounds and policy: .png, .svg or .pdf."
+    "--figure", callback=_writable, metavar="FILE", help="Draw the bounds and the policy: .png, .svg or .pdf."
 )
 def command(
     model: str,
@@ -141,11 +120,16 @@ def command(
     save: Path | None,
     figure: Path | None,
 ) -> None:
-    """Bound the best long-run average of a known model, and describe a policy that attains the bound.
+    """Compute bounds on the optimal long-run average of a known model, and a policy that attains one of them.
 
-    Both bounds hold whenever planning stops, also at Ctrl-C, which ends the present round and prints what was
-    found so far. The gap between them has to be within all of --tolerance, --rtol and --atol that are given.
-    In a long first run after an installation, a second process compiles the planner in the background.
+    For costs, no policy has an average below the lower bound, and the policy that is printed has an average
+    of at most the upper bound; for rewards it is the other way round. Both bounds are proved. The planner
+    stops when the gap between them is within --tolerance and, if given, within --rtol and --atol. Ctrl-C
+    stops it at the end of the present round; the bounds found so far are valid and are printed. In the first
+    run after an installation, a second process may compile the planner in the background.
+
+    The output describes the policy as intervals or rules where it is simple. --json adds the finite-state
+    controller and the bounds of every round.
 
     \b
     Examples:
@@ -156,10 +140,10 @@ def command(
 
     \b
     Exit codes:
-      0  the gap is as small as was asked for
+      0  the gap is within all tolerances
       1  an error, described on stderr; there is no plan
       2  a mistake in the command line
-      3  stopped before that; bounds and policy are printed and saved all the same
+      3  stopped with a larger gap; bounds and policy are printed and saved
     """
     if figure is not None:
         from ..report.plan_figures import need_matplotlib
@@ -176,12 +160,12 @@ def command(
     result = _solve(found, tolerance, **limits)
     try:
         _write(result, found, save, figure)
-    finally:  # a full disk is no reason to lose what was found
-        document = summarise(result, found, tolerance)
+    finally:  # also if the disk is full
+        document = plan_document(result, found, tolerance)
         if as_json:
             print_json(document)
         else:
-            print_result(document)
+            print_plan(document)
     if result.status not in ("closed", "coarse"):
         click.get_current_context().exit(GAP_LEFT_OPEN)
 
@@ -190,9 +174,9 @@ def _solve(model: POMDP, tolerance: float, **limits: Any) -> Plan:
     from ..planning import plan
 
     try:
-        with _progress(model.setting.units) as line, _interrupts_between_rounds(line):
+        with show_progress(model.setting.units) as line, interrupts_between_rounds(line):
             return plan(model, tolerance, progress=line, **limits)
-    except SystemError as error:  # how numba passes on a Ctrl-C inside of compiled code
+    except SystemError as error:  # numba turns a Ctrl-C inside compiled code into this
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
         raise
@@ -207,214 +191,3 @@ def _write(result: Plan, model: POMDP, save: Path | None, figure: Path | None) -
 
         save_figure(plan_figure(result, model), figure)
         note(f"drew {figure}")
-
-
-# -- while it runs ----------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress(units: Units) -> Iterator[_ProgressLine]:
-    """A line on stderr that goes when the work is done; not shown where stderr is no terminal."""
-    line = _ProgressLine(units)
-    if not sys.stderr.isatty():
-        yield line
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    with Live(line, console=Console(stderr=True), transient=True, refresh_per_second=4):
-        yield line
-
-
-@contextmanager
-def _interrupts_between_rounds(line: _ProgressLine) -> Iterator[None]:
-    """The first Ctrl-C waits for the round to end, as compiled code breaks on it; the second does not."""
-
-    def heed(number: int, frame: FrameType | None) -> None:
-        if line.stopping:
-            signal.default_int_handler(number, frame)
-        line.stopping = True
-
-    if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
-        yield
-        return
-    before = signal.signal(signal.SIGINT, heed)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-class _ProgressLine:
-    """Called after every round, drawn several times a second."""
-
-    def __init__(self, units: Units) -> None:
-        self.units = units
-        self.last: Round | None = None
-        self.stopping = False
-        self._begun = time.monotonic()
-
-    def __call__(self, last: Round) -> None:
-        self.last = last
-        if self.stopping:
-            raise KeyboardInterrupt
-
-    def __rich__(self) -> Text:
-        from rich.text import Text
-
-        return Text(self.words(time.monotonic() - self._begun), no_wrap=True, overflow="ellipsis")
-
-    def words(self, seconds: float) -> str:
-        clock = f"{seconds:.0f} s"
-        if self.stopping:
-            return f"stopping after this round (Ctrl-C again: at once) ... {clock}"
-        if self.last is None:
-            return f"first round{self._beside()} ... {clock}"
-        low, high = sorted(self.units.from_scaled([self.last.lower, self.last.upper]).tolist())
-        return (
-            f"{self.units.kind} {low:.6g} to {high:.6g}, gap {self.last.upper - self.last.lower:.1e}, "
-            f"{self.last.points} points, {self.last.nodes} nodes{self._beside()}, {clock}"
-        )
-
-    @staticmethod
-    def _beside() -> str:
-        """What another process does meanwhile."""
-        from .._numba import jit as compiled
-
-        return ", compiling beside it, once" if compiled.PLANNING.busy else ""
-
-
-# -- what was found ---------------------------------------------------------------------------------
-
-
-def summarise(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
-    """Everything that `solve` says, as plain data. Vectors and bounds called `cost` are scaled to [0, 1]."""
-    from ..report.policy_text import describe
-
-    setting = model.setting
-    return {
-        "model": model.name,
-        "kind": plan.units.kind,
-        "unit": plan.units.average_name,
-        "scale": [plan.units.low, plan.units.high],
-        "status": plan.status,
-        "status_in_words": _STATUS.get(plan.status, plan.status),
-        "lower": plan.lower,
-        "upper": plan.upper,
-        "lower_cost": plan.lower_cost,
-        "upper_cost": plan.upper_cost,
-        "gap": plan.gap,
-        "relative_gap": plan.relative_gap,
-        "tolerance": tolerance,
-        "depends_on_start": plan.depends_on_start,
-        "span": None if plan.depends_on_start else list(plan.span),
-        "points": len(plan.grid),
-        "nodes": len(plan.controller),
-        "seconds": plan.rounds[-1].seconds if plan.rounds else 0.0,
-        "states": [setting.states[s] for s in plan.states],
-        "states_left_out": [name for s, name in enumerate(setting.states) if s not in plan.states],
-        "policy": describe(plan, model),
-        "controller": _controller(plan, model),
-        "rounds": [_round(r, plan.units) for r in plan.rounds],
-    }
-
-
-def _controller(plan: Plan, model: POMDP) -> dict[str, Any]:
-    """Nodes with names; `vector` is over `states`, and no successor is a reading that cannot come."""
-    from ..report.policy_text import successors
-
-    readings = model.setting.observations
-    rows = zip(plan.controller.actions, successors(plan, model), plan.controller.vectors, strict=True)
-    nodes = [
-        {
-            "action": plan.actions[int(action)],
-            "successors": dict(zip(readings, onward, strict=True)),
-            "vector": vector.tolist(),
-        }
-        for action, onward, vector in rows
-    ]
-    return {"start": plan.controller.start, "nodes": nodes}
-
-
-def _round(each: Round, units: Units) -> dict[str, Any]:
-    low, high = sorted(units.from_scaled([each.lower, each.upper]).tolist())
-    return {
-        "lower": low,
-        "upper": high,
-        "lower_cost": each.lower,
-        "upper_cost": each.upper,
-        "points": each.points,
-        "nodes": each.nodes,
-        "work": each.work,
-        "seconds": each.seconds,
-    }
-
-
-def print_result(document: dict[str, Any]) -> None:
-    from rich.text import Text
-
-    out = console()
-    out.print(Text(plain(document["model"] or "a model"), style="bold"))
-    out.print()
-    print_rows(_rows(document))
-    words = document["policy"]["words"]
-    out.print()
-    out.print(Text(plain(words["title"]), style="bold"))
-    for line in words["lines"]:
-        out.print(Text(f"  {plain(line)}"))
-
-
-def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
-    kind, unit = document["kind"], f" {document['unit']}" if document["unit"] else ""
-    low, high = outward(document["lower"], document["upper"], document["scale"][1] - document["scale"][0])
-    attained = f"earns at least {low}" if kind == "reward" else f"costs at most {high}"
-    rows = [
-        (f"average {kind}", f"{low} to {high}{unit}"),
-        ("its policy", f"{attained}{unit}"),
-        (
-            "gap",
-            (
-                f"{document['gap']:.2e}, scaled (tolerance {document['tolerance']:g}); "
-                f"{100 * document['relative_gap']:.2g} % of what is at stake"
-            ),
-        ),
-        ("status", document["status_in_words"]),
-        ("grid points", str(document["points"])),
-        ("controller nodes", str(document["nodes"])),
-        ("rounds", str(len(document["rounds"]))),
-        ("seconds", f"{document['seconds']:.2f}"),
-    ]
-    if document["depends_on_start"]:
-        rows.append(
-            ("holds for", "the model's own start: parts of it cannot be left, or the past is never learned")
-        )
-    else:
-        rows.append(("span", "{:.4g} to {:.4g}, scaled (as seen, not proved)".format(*document["span"])))
-    left_out = document["states_left_out"]
-    if left_out:
-        more = ", ..." if len(left_out) > 6 else ""
-        rows.append(("never reached", f"{', '.join(left_out[:6])}{more}: left out"))
-    return rows
-
-
-def outward(lower: float, upper: float, scale: float) -> tuple[str, str]:
-    """Both bounds with digits enough to see the gap, rounded so that what is printed is a bound too.
-
-    `scale` is the width of the costs or rewards: next to it, some numbers are as good as 0.
-
-    >>> outward(71.7417804, 71.8221666, 990.0)
-    ('71.7417', '71.8222')
-    >>> outward(0.0, 1e-12, 1.0)
-    ('0.000000000000', '0.000000000001')
-    """
-    first = math.floor(math.log10(max(abs(lower), abs(upper), 1e-3 * scale)))
-    place = first - 5
-    if upper > lower:
-        place = min(place, math.floor(math.log10(upper - lower)) - 1)
-    place = max(place, first - 9)
-    if not -25 < place < 5:  # of the size of atoms or of stars: no room for zeros
-        return repr(lower), repr(upper)
-    unit = Decimal(1).scaleb(min(0, place))
-    low = Decimal(lower).quantize(unit, ROUND_FLOOR)
-    high = Decimal(upper).quantize(unit, ROUND_CEILING)
-    return f"{low:f}", f"{high:f}"

@@ -15,7 +15,7 @@ from .common import (
     print_json,
     print_rows,
 )
-from .solve import outward
+from .plan_text import outward
 
 if TYPE_CHECKING:
     from ..models import POMDP

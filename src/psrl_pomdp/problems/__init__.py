@@ -2,6 +2,6 @@
 
 # Importing a family registers its problems; the order here is the catalogue's.
 from . import tiger, maintenance, spectrum, navigation, random_families, theory  # noqa: F401, I001
-from .catalogue import Assumptions, Entry, Parts, Problem, catalogue, is_problem, problem
+from .catalogue import Assumptions, Entry, Parts, Problem, as_problem, catalogue, is_problem, problem
 
-__all__ = ["Assumptions", "Entry", "Parts", "Problem", "catalogue", "is_problem", "problem"]
+__all__ = ["Assumptions", "Entry", "Parts", "Problem", "as_problem", "catalogue", "is_problem", "problem"]

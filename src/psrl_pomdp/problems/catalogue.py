@@ -118,6 +118,11 @@ def register(
     return add
 
 
+def as_problem(model: POMDP | None) -> Problem | None:
+    """Return `model` if it is a problem of the catalogue or of a plug-in, and None if not."""
+    return model if isinstance(model, Problem) else None
+
+
 def catalogue() -> tuple[Entry, ...]:
     """Every problem, in the order in which the library tells them."""
     return tuple(_ENTRIES.values())
@@ -159,7 +164,7 @@ def _installed(name: str) -> Entry:
     if isinstance(build, Entry):
         return replace(build, plugin=plugin)
     if not callable(build):
-        raise plugin.error(f"a {type(build).__name__} cannot be called")
+        raise plugin.error(f"an object of type {type(build).__name__} cannot be called")
     about = inspect.getdoc(build) or "a problem without a description"
     source = f"{plugin.package} {plugin.version}".strip() or plugin.path
     unknown = Assumptions(*("open: nobody has said" for _ in range(4)))

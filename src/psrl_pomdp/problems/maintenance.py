@@ -1,4 +1,4 @@
-"""Maintenance: something wears out of sight, and looking, repairing and waiting all cost."""
+"""Maintenance problems: a hidden condition deteriorates, and inspection, repair and failure have costs."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ..errors import InvalidModelError
 from ..models import Setting
 from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
 
-_RENEWAL = "replacing brings back the best state from everywhere, and without it the worst one comes"
+_RENEWAL = "replacing leads to the best state from every state, and without it the worst state is reached"
 
 
 @register(
     "machine-repair",
     title="Run, examine, inspect or replace a machine with two hidden parts",
     source="Smallwood and Sondik (1973), The optimal control of partially observable Markov processes "
-    "over a finite horizon, Operations Research 21, section 5; figures as in the public file ejs1",
+    "over a finite horizon, Operations Research 21, section 5; numbers of the public file ejs1",
     assumptions=Assumptions(
         bellman=f"holds: {_RENEWAL}",
-        separation="fails: nothing is read while the machine is only run, inspected or replaced",
-        belief="open: what is learned of the wear depends on how often one examines",
+        separation="fails: the observation carries no information unless the product is examined",
+        belief="open: the information about the wear depends on how often the product is examined",
         kernel="open: for the same reason",
     ),
 )
 def machine_repair(wear: float = 0.1) -> Parts:
-    """A machine makes one product a period and has two internal parts, each of which may break unseen.
+    """A machine manufactures one product in each period and has two internal parts, each of which may break.
 
-    Hidden: how many parts are broken. Each sound part breaks in a period with probability `wear`; in the
-    published figures that is 0.1. Actions: manufacture without looking; manufacture and examine the
-    product, which shows a defect with probability 0, .5 or .75 by the parts broken; inspect the parts
-    and exchange the broken ones; replace both. Readings: the product looks good or defective; without
-    examination it always looks good. Rewards: the expected profit of the period, which the published
-    figures give for the true wear: a learner is told it, whatever kernel it believes in.
+    State: the number of broken parts. In each period, every intact part breaks with probability `wear`; the
+    published value is 0.1. Actions: manufacture; manufacture and examine the product, which is defective with
+    probability 0, .5 or .75 if 0, 1 or 2 parts are broken; inspect the parts and exchange the broken ones;
+    replace both parts. Observations: the product is good or defective; without an examination the observation
+    is always good. Rewards: the expected profit of the period for the true wear, as published. The reward is
+    part of the known setting, also for an agent that does not know the wear.
     """
     wear = fraction("wear", wear)
     blind = np.array([[1.0, 0.0]] * 3)
@@ -70,31 +70,33 @@ def _wearing(rate: float) -> Array:
 
 @register(
     "railway",
-    title="Watch a railway track's noisy indicator and decide when to repair it",
+    title="Decide from a noisy indicator of its condition when to repair a railway track",
     source="Arcieri, Tutorial on POMDP inference and robust planning "
-    "(github.com/giarcieri/Tutorial-on-POMDP-inference-and-robust-planning), whose transition "
-    "probabilities, indicator and costs these are; it accompanies Arcieri et al. (2023), Bridging POMDPs and "
+    "(github.com/giarcieri/Tutorial-on-POMDP-inference-and-robust-planning), the source of the transition "
+    "probabilities, the indicator and the costs; it accompanies Arcieri et al. (2023), Bridging POMDPs and "
     "Bayesian decision making for robust maintenance planning under model uncertainty: an application to "
-    "railway systems, Reliability Engineering and System Safety 239. Of our own: the bins of the indicator, "
-    "the start in good condition, the parameter speed, and euro for the tutorial's costs without a unit",
+    "railway systems, Reliability Engineering and System Safety 239. Added here: the bins of the indicator, "
+    "the initial state good, the parameter speed, and the unit euro for the tutorial's costs",
     assumptions=Assumptions(
-        bellman="holds: doing nothing mixes all states, and repairing for ever costs more than taking turns, "
-        "so that doing nothing comes back within a bounded time",
-        separation="fails: the kernels of the family differ under one action only",
-        belief="open: the sensor tells all three states apart, and the track forgets its past",
-        kernel="open: the sensor has full rank, so the readings' moments identify the kernel",
+        bellman="holds: under do-nothing every state reaches every other, and repairing in every period is "
+        "not optimal, so that every good policy plays do-nothing again within a bounded time",
+        separation="fails: the kernels of the finite prior differ under one action only",
+        belief="open: the observations distinguish all three states, and the influence of the past decays",
+        kernel="open: the observation model has full rank, so the moments of the observations identify the "
+        "kernel",
     ),
 )
 def railway(
     edges: Sequence[float] = (-1.0, -0.75, -0.5, -0.25, 0.25), repair: float = 200.0, speed: float = 1.0
 ) -> Parts:
-    """A stretch of track degrades from good to fair to poor.
+    """A section of railway track degrades from good to fair to poor.
 
-    Hidden: its condition. Actions: do nothing, or repair, which mostly helps. Readings: an indicator
-    that is normal with mean 1, 0, -1 and deviation 1, .5, .2 by condition, cut into bins at `edges`.
-    Costs from one inspection to the next, in euro: 10, 100 or 800 by condition, and `repair` more for
-    repairing. `speed` multiplies the chances of getting worse while nothing is done. The probabilities, the
-    indicator and the costs are those of a public tutorial (see the source).
+    State: the condition of the track. Actions: do nothing, or repair, which improves the condition with high
+    probability. Observations: an indicator that has a normal distribution with mean 1, 0 or -1 and standard
+    deviation 1, .5 or .2 in the conditions good, fair and poor; the number is divided into bins at `edges`.
+    Costs from one inspection to the next, in euro: 10, 100 or 800 by condition, and `repair` in addition for
+    a repair. `speed` multiplies the probabilities of degradation while nothing is done. The probabilities,
+    the indicator and the costs are those of a public tutorial (see the source).
     """
     cuts = numbers("parameter edges", edges, "b")
     if not (np.diff(cuts) > 0).all() or not np.isfinite(cuts).all():
@@ -193,23 +195,25 @@ _BRIDGE_FEES = {"no-inspect": 0, "visual-inspect": 4, "ut-inspect": 18}
     "bridge-repair",
     title="Choose repairs and inspections for a corroding bridge",
     source="Ellis, Jiang and Corotis (1995), Inspection, maintenance, and repair with partial "
-    "observability, Journal of Infrastructure Systems 1; figures as in the public file bridge-repair",
+    "observability, Journal of Infrastructure Systems 1; numbers of the public file bridge-repair",
     assumptions=Assumptions(
-        bellman="holds: structural repair gives the same next state from everywhere, and without it the "
-        "bridge fails for good",
-        separation="open: the problem comes without a finite family; without inspection nothing is read",
-        belief="open: what is learned of the corrosion depends on how often one inspects",
+        bellman="holds: after a structural repair the next state has the same distribution from every "
+        "state, and without this repair the bridge fails permanently",
+        separation="open: there is no finite prior; without an inspection the observation carries no "
+        "information",
+        belief="open: the information about the corrosion depends on how often the bridge is inspected",
         kernel="open: for the same reason",
     ),
 )
 def bridge_repair() -> Parts:
-    """A steel bridge loses section to corrosion and may fail.
+    """The cross-section of a steel bridge shrinks by corrosion, and the bridge may fail.
 
-    Hidden: the share of section lost (under 5, 5 to 15, 15 to 25, over 25 percent) or failure. Actions:
-    one of four repairs together with one of three inspections. Readings: five classes; without
-    inspection always the first, by eye one of three, by ultrasound all five with little error. Costs:
-    of the repair and of failure, by state, plus the inspection's fee. Repairs work in the period in
-    which they are ordered; the inspection follows them.
+    State: the fraction of the cross-section that is lost (under 5, 5 to 15, 15 to 25, over 25 percent), or
+    failure. Actions: one of four repairs together with one of three inspections. Observations: five classes;
+    without an inspection always the first class, after a visual inspection one of three classes, after an
+    ultrasonic inspection all five classes with small errors. Costs: the cost of the repair and of failure in
+    each state, plus the cost of the inspection. A repair takes effect in the same period, before the
+    inspection.
     """
     pairs = [(repair, inspection) for repair in _BRIDGE_REPAIRS for inspection in _BRIDGE_INSPECTIONS]
     setting = Setting(

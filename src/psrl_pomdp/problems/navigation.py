@@ -1,4 +1,4 @@
-"""Issue one's way: a river against the stream, and a grid of rooms that look alike."""
+"""Navigation problems: a swimmer in a river, and a robot in a grid whose cells look alike."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from .catalogue import Assumptions, Parts, bounded, count, fraction, register, u
 
 _SWIM_SOURCE = (
     "after Strehl and Littman (2008), An analysis of model-based interval estimation for Markov decision "
-    "processes, Journal of Computer and System Sciences 74, with the chances and rewards of Osband, Russo "
-    "and Van Roy (2013), (More) efficient reinforcement learning via posterior sampling; here the ends only "
-    "keep the swimmer in the river"
+    "processes, Journal of Computer and System Sciences 74, with the probabilities and rewards of Osband, "
+    "Russo and Van Roy (2013), (More) efficient reinforcement learning via posterior sampling; here the "
+    "swimmer stays in place at the ends of the river"
 )
 
 
 @register(
     "river-swim",
-    title="Swim up a river for a large reward while the position is read with errors",
-    source=f"{_SWIM_SOURCE}; the noisy readings are ours",
+    title="Swim up a river to a large reward, with noisy observations of the position",
+    source=f"{_SWIM_SOURCE}; the noisy observations are an addition of this package",
     assumptions=Assumptions(
-        bellman="open: the river is communicating and its walk aperiodic",
-        separation="fails: the kernels of the family differ under one action only",
-        belief="open: the sensor has full rank, and drifting forgets the past",
-        kernel="open: the sensor has full rank, so the readings' moments identify the kernel",
+        bellman="open: the MDP is communicating and aperiodic",
+        separation="fails: the kernels of the finite prior differ under one action only",
+        belief="open: the observation model has full rank, and the influence of the past decays",
+        kernel="open: the observation model has full rank, so the moments of the observations identify the "
+        "kernel",
     ),
 )
 def river_swim(n_states: int = 6, neighbour: float = 0.2, advance: float = 0.35, back: float = 0.05) -> Parts:
-    """A swimmer in a river of `n_states` places; the stream runs to the left.
+    """A swimmer in a river with `n_states` places; the current flows to the left.
 
-    Hidden: the place. Actions: left always succeeds; right advances with probability `advance`, is
-    carried back with `back`, and else stays. Where the river ends, what would leave it stays. Readings:
-    the place, wrong by one to either side with probability `neighbour` each; at the ends the error that
-    would leave the river reads right. Rewards: .005 for left at the left end, 1 for right at the right.
+    State: the place of the swimmer. Actions: left, which always moves the swimmer one place to the left;
+    right, which moves the swimmer one place to the right with probability `advance` and one place to the left
+    with probability `back`. A move that would leave the river has no effect. Observations: the place; with
+    probability `neighbour` each, the observation is the next place to the left or to the right, if the river
+    has such a place. Rewards: .005 for left at the left end, 1 for right at the right end.
     """
     sensor = _walk(count("n_states", n_states, 2, 300), fraction("neighbour", neighbour), neighbour)
     return _river(sensor, advance, back)
@@ -41,19 +43,20 @@ def river_swim(n_states: int = 6, neighbour: float = 0.2, advance: float = 0.35,
 
 @register(
     "river-swim-observed",
-    title="The same river with the position in plain sight: a fully observed problem",
+    title="The river of river-swim with observed position: a fully observed problem",
     source=_SWIM_SOURCE,
     assumptions=Assumptions(
-        bellman="holds: communicating and perfectly observed",
-        separation="fails: the kernels of the family differ under one action only",
-        belief="holds: the belief is the state, whatever the kernel",
-        kernel="holds: the empirical kernel, with true counts (the paper's first example)",
+        bellman="holds: the MDP is communicating and the observation is the state",
+        separation="fails: the kernels of the finite prior differ under one action only",
+        belief="holds: the belief is concentrated on the state under every kernel",
+        kernel="holds: the empirical kernel, computed from the true counts, is such an estimator (the "
+        "paper's first example)",
     ),
 )
 def river_swim_observed(n_states: int = 6, advance: float = 0.35, back: float = 0.05) -> Parts:
-    """The river of `river-swim`, in which the reading is the place itself.
+    """The river of `river-swim`, in which the observation is the place of the swimmer.
 
-    Nothing is hidden. Actions and rewards are those of `river-swim`.
+    The state is observed. Actions and rewards are those of `river-swim`.
     """
     return _river(np.eye(count("n_states", n_states, 2, 300)), advance, back)
 
@@ -95,23 +98,25 @@ def _walk(n: int, down: float, up: float) -> Array:
 
 @register(
     "noisy-grid",
-    title="Find the goal in a grid where only the walls around are felt, with errors",
+    title="Find the goal in a grid from noisy observations of the adjacent walls",
     source="after the mazes of Littman, Cassandra and Kaelbling (1995), Learning policies for partially "
-    "observable environments: scaling up, ICML; a maze of its own",
+    "observable environments: scaling up, ICML; the grid is different",
     assumptions=Assumptions(
-        bellman="open: the grid is communicating and its walk aperiodic",
-        separation="open: the problem comes without a finite family",
-        belief="open: several cells read alike",
-        kernel="open: fewer readings than cells, so one reading cannot identify the kernel",
+        bellman="open: the MDP is communicating and aperiodic",
+        separation="open: there is no finite prior",
+        belief="open: several cells have the same distribution of observations",
+        kernel="open: there are fewer observations than cells, so that the observation model does not have "
+        "full rank",
     ),
 )
 def noisy_grid(rows: int = 3, columns: int = 4, slip: float = 0.2, noise: float = 0.15) -> Parts:
-    """A robot in an open grid of `rows` by `columns` cells looks for the goal in the last corner.
+    """A robot in a grid of `rows` by `columns` cells searches for the goal in the last corner.
 
-    Hidden: the cell. Actions: north, south, east, west; with probability `slip` the robot goes one of
-    the other three ways instead, and a wall keeps it where it is. From the goal it is put in another
-    cell at random. Readings: on which sides walls are felt, or the goal; with probability `noise` another
-    reading, all equally likely. Cost: 1 a step, except at the goal.
+    State: the cell of the robot. Actions: north, south, east, west; with probability `slip` the robot moves
+    in one of the other three directions instead, and a move into a wall has no effect. From the goal the
+    robot moves to another cell, drawn uniformly. Observations: the sides of the cell that have a wall, or the
+    goal; with probability `noise` the observation is another one, drawn uniformly. Cost: 1 in every step,
+    except at the goal.
     """
     rows, columns = count("rows", rows, 1, 20), count("columns", columns, 2, 20)
     slip, noise = fraction("slip", slip), fraction("noise", noise)

@@ -1,4 +1,4 @@
-"""Random problems: a seed makes one, and a smallest entry keeps every transition possible."""
+"""Random problems, determined by a seed, in which every transition has positive probability."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ..models import Setting
 from .catalogue import Assumptions, Parts, bounded, count, register, uniform
 
 _POSITIVE = "holds: every transition has positive probability (Platzman 1980)"
-_NO_FAMILY = "open: the problem comes without a finite family"
+_NO_FAMILY = "open: there is no finite prior"
 
 
 @register(
     "random",
-    title="Random kernel, sensor and costs, from a seed",
-    source="ours: Dirichlet rows with a smallest entry",
+    title="Random transition kernel, observation model and costs",
+    source="this package: rows with a uniform distribution on the simplex and a smallest entry",
     assumptions=Assumptions(
         bellman=_POSITIVE,
         separation=_NO_FAMILY,
-        belief="open: positive kernels forget the past; nothing more is promised",
-        kernel="open: depends on the rank of the sensor that was drawn",
+        belief="open: under positive kernels the influence of the past decays; nothing else is known",
+        kernel="open: it depends on the rank of the random observation model",
     ),
 )
 def random(
@@ -32,10 +32,12 @@ def random(
     sensor_by_action: bool = False,
     seed: int = 0,
 ) -> Parts:
-    """A problem without a story.
+    """A random problem without an interpretation, for tests and benchmarks.
 
-    Kernel rows are uniform on the simplex, mixed so that no entry is under `smallest`; sensor rows are
-    uniform on the simplex, the same for all actions unless `sensor_by_action`; costs are uniform.
+    The rows of the transition kernel are uniform on the simplex, mixed with the uniform distribution so that
+    no entry is below `smallest`. The rows of the observation model are uniform on the simplex; they are the
+    same for all actions unless `sensor_by_action` is true. The costs are uniform on [0, 1]. `seed` determines
+    all numbers.
     """
     n_states, n_actions = count("n_states", n_states, 1, 300), count("n_actions", n_actions, 1, 50)
     n_observations = count("n_observations", n_observations, 1, 300)
@@ -52,36 +54,38 @@ def random(
 
 @register(
     "random-readout",
-    title="Random kernel and nearly diagonal sensor, with the reward read off the reading",
-    source="the family of the experiments in Azizzadenesheli, Lazaric and Anandkumar (2016), "
-    "Reinforcement learning of POMDPs using spectral methods, COLT, as later spectral learners ran it",
+    title="Random kernel, nearly diagonal observation model, rewards that depend on the observation",
+    source="the family of the experiments in Azizzadenesheli, Lazaric and Anandkumar (2016), Reinforcement "
+    "learning of POMDPs using spectral methods, COLT, in the form used for later spectral algorithms",
     assumptions=Assumptions(
         bellman=_POSITIVE,
         separation=_NO_FAMILY,
-        belief="open: positive kernels forget the past, and the sensor has full rank",
-        kernel="open: the sensor has full rank, so the readings' moments identify the kernel",
+        belief="open: the influence of the past decays, and the observation model has full rank",
+        kernel="open: the observation model has full rank, so the moments of the observations identify the "
+        "kernel",
     ),
 )
 def random_readout(n_states: int = 3, n_actions: int = 3, n_observations: int = 4, seed: int = 0) -> Parts:
-    """The published test bed of spectral learners.
+    """A random problem on which published spectral algorithms were tested.
 
-    Kernel rows are uniform numbers, normalised, with a smallest entry of about 1 / (10 S). The sensor does
-    not depend on the action: uniform numbers plus 10 where a permutation pairs a state with a reading,
-    normalised. Each reading carries a reward, O equally spaced values in [0, 1] in random order; the
-    reward of a state is its expectation.
+    The rows of the transition kernel are normalized uniform random numbers with a smallest entry of about 1 /
+    (10 S). The observation model does not depend on the action: its rows are normalized uniform random
+    numbers, where 10 is added to the entry of one observation in each state, a different one for each state.
+    Each observation has a reward, and the O rewards are equally spaced in [0, 1], in random order. The reward
+    of a state is the expectation of the reward of its observation.
     """
     n_states, n_actions = count("n_states", n_states, 1, 300), count("n_actions", n_actions, 1, 50)
     n_observations = count("n_observations", n_observations, n_states, 300)
     rng = np.random.default_rng(count("seed", seed, 0, 2**63 - 1))
-    transition = _normalised(rng.random((n_actions, n_states, n_states)))
-    transition = _normalised(np.maximum(transition, 1.0 / (10 * n_states)))
+    transition = _normalized(rng.random((n_actions, n_states, n_states)))
+    transition = _normalized(np.maximum(transition, 1.0 / (10 * n_states)))
     sensor = rng.random((n_states, n_observations))
     sensor[np.arange(n_states), rng.permutation(n_observations)[:n_states]] += 10.0
-    sensor = _normalised(sensor)
+    sensor = _normalized(sensor)
     worth = rng.permutation(np.linspace(0.0, 1.0, n_observations) if n_observations > 1 else np.ones(1))
     reward = np.broadcast_to(sensor @ worth, (n_actions, n_states))
     return Parts(Setting.from_rewards(sensor, reward, uniform(n_states)), transition)
 
 
-def _normalised(rows: Array) -> Array:
+def _normalized(rows: Array) -> Array:
     return np.asarray(rows / rows.sum(axis=-1, keepdims=True))

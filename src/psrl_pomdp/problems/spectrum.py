@@ -1,4 +1,4 @@
-"""Spectrum access: find an idle channel by listening to one at a time."""
+"""Spectrum access: find an idle radio channel by sensing one channel at a time."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
 
 @register(
     "spectrum-access",
-    title="Pick the radio channel that is most likely idle, from noisy sensing of the last one used",
+    title="Choose an idle radio channel from noisy sensing of the channel used last",
     source="Zhao, Tong, Swami and Chen (2007), Decentralized cognitive MAC for opportunistic spectrum "
     "access in ad hoc networks: a POMDP framework, IEEE JSAC 25; channels of Gilbert (1960) and Elliott "
-    "(1963); figures of its own",
+    "(1963); the numbers are chosen for this package",
     assumptions=Assumptions(
         bellman="holds: every joint state follows every other with positive probability (Platzman 1980)",
-        separation="fails: beliefs about a channel can hide how fast it changes for a step",
-        belief="open: the channels forget their past quickly, whatever is done",
-        kernel="open: every channel that is never used is never sensed",
+        separation="fails: at some beliefs about a channel, two kernels give the next observation the same "
+        "distribution",
+        belief="open: the influence of the past on the state of a channel decays quickly under every policy",
+        kernel="open: a channel that is never used is never sensed",
     ),
 )
 def spectrum_access(
@@ -33,13 +34,14 @@ def spectrum_access(
     missed: float = 0.15,
     collision: float = 0.0,
 ) -> Parts:
-    """Primary users come and go on several channels; a guest may use one that is idle.
+    """Primary users occupy several radio channels at times; a secondary user may use an idle channel.
 
-    Hidden: which channels are idle. Each is a two-state chain of its own that stays idle with
-    probability `stay_idle[i]` and busy with `stay_busy[i]`, whatever the guest does. Actions: which
-    channel to use in this slot; the radio then senses that channel at the start of the next slot.
-    Readings: idle or busy; an idle channel looks busy with probability `false_alarm`, a busy one idle
-    with `missed`. Rewards: 1 for a slot used while idle, minus `collision` for one used while busy.
+    State: which channels are idle. The channels are independent Markov chains with two states; channel i
+    stays idle with probability `stay_idle[i]` and busy with probability `stay_busy[i]`, under every action.
+    Actions: the channel to use in this time slot; the radio senses the same channel at the start of the next
+    slot. Observations: idle or busy; an idle channel is observed as busy with probability `false_alarm`, and
+    a busy channel as idle with probability `missed`. Rewards: 1 for the use of an idle channel, minus
+    `collision` for the use of a busy channel.
     """
     idle = [fraction("stay_idle", value) for value in numbers("stay_idle", stay_idle, "c").tolist()]
     busy = [fraction("stay_busy", value) for value in numbers("stay_busy", stay_busy, "c").tolist()]

@@ -1,4 +1,4 @@
-"""Problems made for the theory: one where its assumptions hold with a margin, and one against each."""
+"""Problems for the theory: one that satisfies the assumptions, and one that violates each of them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from .catalogue import Assumptions, Parts, bounded, count, fraction, register, u
 
 @register(
     "separated",
-    title="A finite family whose kernels every reading tells apart",
-    source="ours, for Theorem 1",
+    title="A finite prior whose kernels are distinguished by every observation",
+    source="this package, for Theorem 1",
     assumptions=Assumptions(
         bellman="holds: every transition has positive probability (Platzman 1980)",
-        separation="holds: the margin is what `separation(problem.family).epsilon` certifies",
-        belief="holds: for the finite family, with episodes that no reading moves, such as m̃_t = t (the "
-        "paper's lemma on the finite-parameter case, in its third appendix)",
-        kernel="holds: for the finite family, with such episodes (the same lemma)",
+        separation="holds: `separation(problem.family).epsilon` is a proved lower bound on the divergence",
+        belief="holds: for the finite prior, if the ends of the episodes do not depend on the observations, "
+        "as with m̃_t = t (the paper's lemma on the finite-parameter case, in its third appendix)",
+        kernel="holds: for the finite prior, with such episodes (the same lemma)",
     ),
 )
 def separated(n_kernels: int = 4, focus: float = 0.88, memory: float = 0.12, accuracy: float = 0.85) -> Parts:
-    """A plant with four conditions and a dial that was wired in one of `n_kernels` ways.
+    """A machine with four conditions, whose dial is connected in one of `n_kernels` unknown ways.
 
-    Hidden: the condition. Actions: two positions of the dial. In position a, wiring m sends the plant to
-    condition m + a (counted around) with probability near `focus`, whatever it was before, except that with
-    probability `memory` it stays where it is. Readings: the condition, right with probability
-    `accuracy`. Costs differ by condition and position, so that each wiring wants its own policy.
-    Because the next reading hardly depends on the present condition, it tells the wirings apart at once.
+    State: the condition. Actions: two positions of the dial. Under kernel m and position a, the machine stays
+    in its condition with probability `memory`. Otherwise its next condition is m + a (modulo 4) with
+    probability `focus`, and each of the other conditions with equal probability. Observations: the condition,
+    correct with probability `accuracy`. The costs depend on the condition and the position, so that each
+    kernel has another optimal policy. The next observation hardly depends on the present condition; therefore
+    every observation distinguishes the kernels.
     """
     n, kernels = 4, count("n_kernels", n_kernels, 2, 4)
     focus, memory = bounded("focus", focus, 0.25, 0.97), bounded("memory", memory, 0.0, 0.9)
@@ -50,29 +51,31 @@ def separated(n_kernels: int = 4, focus: float = 0.88, memory: float = 0.12, acc
 
 
 def _mostly(n: int, right: float) -> Array:
-    """Rows that put `right` on the diagonal and share the rest equally."""
+    """Return rows with `right` on the diagonal and equal other entries."""
     return np.full((n, n), (1 - right) / (n - 1)) + (right - (1 - right) / (n - 1)) * np.eye(n)
 
 
-_TRIVIAL = "open: the problem comes without a finite family"
+_TRIVIAL = "open: there is no finite prior"
 
 
 @register(
     "two-rooms",
-    title="Violates Assumption 1: two closed rooms, and what is paid depends on where one started",
-    source="ours, against Assumption 1",
+    title="Violates Assumption 1: two rooms without doors; the average cost depends on the start",
+    source="this package, as a counterexample to Assumption 1",
     assumptions=Assumptions(
-        bellman="fails: two closed classes; the best average is .2 in one room, .8 in the other",
+        bellman="fails: there are two recurrent classes; the optimal average cost is .2 in one room and .8 "
+        "in the other",
         separation=_TRIVIAL,
-        belief="open: the rooms are told apart in time",
-        kernel="fails: with m̃_t = t the pseudo-counts of the other room grow, and its rows are never seen",
+        belief="open: the observations identify the room in the course of time",
+        kernel="fails: with m̃_t = t the pseudo-counts of the other room grow, but this room is never visited",
     ),
 )
 def two_rooms(accuracy: float = 0.7) -> Parts:
-    """Two rooms without doors; one is better than the other.
+    """Two rooms without doors; one room is better than the other.
 
-    Hidden: the room. Actions: work, or rest at a price. Neither leads out. Readings: a hint of the room,
-    right with probability `accuracy`. From an even start the best average cost is .5.
+    State: the room. Actions: work, or rest at a higher cost; the room never changes. Observations: the room,
+    correct with probability `accuracy`. The initial distribution is uniform, and the optimal average cost is
+    then .5.
     """
     right = fraction("accuracy", accuracy)
     setting = Setting(
@@ -88,21 +91,23 @@ def two_rooms(accuracy: float = 0.7) -> Parts:
 
 @register(
     "blind-cycle",
-    title="Violates Assumption 1 although its MDP is communicating: a cycle that cannot be seen",
-    source="ours, against Assumption 1",
+    title="Violates Assumption 1 although its MDP is communicating: an unobservable cycle",
+    source="this package, as a counterexample to Assumption 1",
     assumptions=Assumptions(
-        bellman="fails: from a known phase the best average is .2, from an even belief .35, and nothing is "
-        "ever learned of the phase; so a communicating MDP is not enough where states are hidden",
+        bellman="fails: the optimal average cost is .2 from a known phase and .35 from the uniform belief, "
+        "because the observations carry no information; a communicating MDP is not sufficient if states are "
+        "hidden",
         separation=_TRIVIAL,
-        belief="fails: nothing is read",
-        kernel="fails: nothing is read",
+        belief="fails: the observations carry no information",
+        kernel="fails: the observations carry no information",
     ),
 )
 def blind_cycle() -> Parts:
-    """A machine alternates between two phases, and its readings are noise.
+    """A machine alternates between two phases, and the observations are noise.
 
-    Hidden: the phase. Actions: two settings, the first right for phase one, the second a compromise.
-    Neither changes the cycle. Readings: a coin flip. Costs: 0 and .3 in phase one, 1 and .4 in phase two.
+    State: the phase. Actions: bold, which suits phase one, and cautious, a compromise; the actions do not
+    change the phase. Observations: uniformly random, independent of the phase. Costs of bold and cautious: 0
+    and .3 in phase one, 1 and .4 in phase two.
     """
     setting = Setting(
         observation=np.full((2, 2), 0.5),
@@ -118,23 +123,24 @@ def blind_cycle() -> Parts:
 
 @register(
     "lookalikes",
-    title="Violates Assumption 2: two kernels that no reading will ever tell apart",
-    source="ours, against Assumption 2",
+    title="Violates Assumption 2: two kernels that no observation distinguishes",
+    source="this package, as a counterexample to Assumption 2",
     assumptions=Assumptions(
-        bellman="holds: each kernel visits its own storm and calm for ever, whatever is done",
-        separation="fails: both kernels give every reading the same probability, so ε = 0, and each wants "
-        "another policy: regret is linear for one of them",
-        belief="fails: the kernel is never learned, and the beliefs under the two stay apart",
+        bellman="holds: under each kernel, one storm state and calm form the only recurrent class of every "
+        "policy",
+        separation="fails: under both kernels every observation has the same probability, so ε = 0, and "
+        "their optimal policies differ: the regret is linear for one of them",
+        belief="fails: the kernel is never learned, and the beliefs under the two kernels stay different",
         kernel="fails: the kernel is never learned",
     ),
 )
 def lookalikes(calm: float = 0.7) -> Parts:
-    """Storms from the east or from the west, and a barometer that knows only that there is one.
+    """Storms come from the east or from the west, and a barometer shows only that there is a storm.
 
-    Hidden: calm weather, a storm from the east or one from the west. In one world all storms come from
-    the east, in the other all from the west. Actions: shelter to the east or to the west, which changes
-    nothing of the weather. Readings: calm or storm. Costs: 1 in a storm from the other side, else 0.
-    `calm` is the chance that calm weather, or the end of a storm, follows.
+    State: calm, a storm from the east, or a storm from the west. Under one kernel all storms come from the
+    east, under the other kernel all storms come from the west. Actions: shelter on the east side or on the
+    west side; the actions do not change the weather. Observations: calm or storm. Costs: 1 in a storm from
+    the side without the shelter, otherwise 0. In every state, the next state is calm with probability `calm`.
     """
     calm = bounded("calm", calm, 0.05, 0.95)
     setting = Setting(
@@ -152,21 +158,22 @@ def lookalikes(calm: float = 0.7) -> Parts:
 
 @register(
     "no-sensor",
-    title="Violates Assumptions 3 and 4: drift that is never read, so that nothing can be learned",
-    source="ours, against Assumptions 3 and 4",
+    title="Violates Assumptions 3 and 4: the observations carry no information about the drift",
+    source="this package, as a counterexample to Assumptions 3 and 4",
     assumptions=Assumptions(
         bellman="holds: every transition has positive probability (Platzman 1980)",
-        separation="fails: there is one reading only",
-        belief="fails: the belief is a function of the kernel alone, and the posterior is the prior for ever",
-        kernel="fails: the pseudo-counts grow and the kernel stays as unknown as it was",
+        separation="fails: there is only one observation",
+        belief="fails: the belief depends only on the kernel and the actions, and the posterior equals the "
+        "prior",
+        kernel="fails: the pseudo-counts grow, but nothing is learned about the kernel",
     ),
 )
 def no_sensor(drift: float = 0.2) -> Parts:
-    """A valve drifts between open and shut, and its gauge is broken.
+    """A valve drifts between open and shut, and its position is not observed.
 
-    Hidden: the position. Actions: leave it, or turn it to open at a price, which works nine times in ten.
-    Readings: one, always the same. Costs: .7 while shut, and .3 for turning. `drift` is the chance of
-    changing when left alone.
+    State: the position of the valve. Actions: leave the valve, or turn it, after which it is open with
+    probability .9. Observations: always the same. Costs: .7 if the valve is shut, and .3 for turning it. If
+    the valve is left, its position changes with probability `drift`.
     """
     drift = bounded("drift", drift, 0.01, 0.99)
     setting = Setting(

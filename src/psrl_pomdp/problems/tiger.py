@@ -1,4 +1,4 @@
-"""The tiger behind the door: the smallest problem in which looking has a price."""
+"""The tiger problem: a small problem in which information has a cost."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from .catalogue import Assumptions, Parts, bounded, fraction, register, uniform
     source="Kaelbling, Littman and Cassandra (1998), Planning and acting in partially observable "
     "stochastic domains, Artificial Intelligence 101, section 5",
     assumptions=Assumptions(
-        bellman="holds: only opening a door earns anything, and it puts the tiger anew, so every good "
-        "policy starts afresh again and again",
-        separation="fails: opening a door reads nothing, so the kernels look alike while it is done",
-        belief="open: where the tiger is put anew is read off later listening only",
+        bellman="holds: only opening a door has a positive reward, and the position of the tiger is then "
+        "drawn again, so every good policy returns to the initial belief repeatedly",
+        separation="fails: the observation after opening a door carries no information, so this action does "
+        "not distinguish the kernels",
+        belief="open: only later listening gives information about the new position of the tiger",
         kernel="open: for the same reason",
     ),
 )
@@ -26,9 +27,10 @@ def tiger(
 ) -> Parts:
     """A tiger waits behind the left or the right door, a treasure behind the other.
 
-    Hidden: where the tiger is. Actions: listen, or open a door, after which tiger and treasure are put
-    anew. Readings: the side on which the tiger is heard, right with probability `accuracy` after
-    listening, a coin flip after opening. Rewards: `listening`, `tiger` and `treasure`.
+    State: the position of the tiger. Actions: listen, or open one of the doors; after a door was opened, the
+    positions of tiger and treasure are drawn again. Observations: the side on which the tiger is heard; the
+    side is correct with probability `accuracy` after listening, and uniformly random after opening. Rewards:
+    `listening` for listening, `tiger` or `treasure` for opening the door with the tiger or the treasure.
     """
     accuracy = fraction("accuracy", accuracy)
     for name, value in (("listening", listening), ("tiger", tiger), ("treasure", treasure)):

@@ -1,8 +1,8 @@
-"""Who can be compared: the kinds of agents that a study knows, and what each of them is told.
+"""The kinds of agents that a study can compare, and the prior information that each of them uses.
 
-Nothing is imported before an agent is made. `make` builds one from what belongs to its job; a kind that does
-not fit a problem refuses with the reason, when it is made. Kinds from other packages are found by
-`psrl_pomdp.registry`.
+The class of an agent is imported when the first agent is made. `make` builds an agent from an `AgentContext`.
+The constructor of an agent raises `InvalidModelError` with the reason where the agent does not fit a problem.
+`psrl_pomdp.registry` finds the kinds of other packages.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .. import registry
+from .._utils.deprecation import renamed_keywords, warn_renamed
 from ..errors import InvalidModelError, PSRLError, did_you_mean
 from ..registry import Plugin
 
@@ -37,81 +38,138 @@ ALL, SENSOR, PRIOR, NAMES, NOTHING = (
 
 @dataclass(frozen=True)
 class AgentContext:
-    """All that an agent may be made from; it takes what its kind is told."""
+    """Everything that an agent may be made from. A kind reads only what its information allows.
 
-    world: POMDP  # the truth, for those who know it
+    Parameters
+    ----------
+    world
+        The true model.
+    prior
+        The prior of the agent.
+    rows
+        A Dirichlet prior, for agents that support no other.
+    seed
+        The seed of the agent.
+    budget
+        The planning budget of a learner.
+    exact
+        The planning budget of agents that know the true model.
+    schedule
+        When episodes end; None is the default for the prior.
+    options
+        Keyword arguments of the agent's class.
+    planner
+        A planner of another package; None is the planner of this package.
+    """
+
+    world: POMDP
     prior: Prior
-    rows: DirichletPrior  # for those who can only count
+    rows: DirichletPrior
     seed: Sequence[int]
     budget: PlanningBudget
-    exact: PlanningBudget  # for those who know the truth
+    exact: PlanningBudget
     schedule: Schedule | None
     options: dict[str, Any]
-    planner: Planner | None = None  # of another package
+    planner: Planner | None = None
 
 
 @dataclass(frozen=True)
 class AgentKind:
-    """One kind of agent."""
+    """One kind of agent.
+
+    Parameters
+    ----------
+    kind
+        The name of the kind.
+    about
+        A few words about the algorithm.
+    information
+        The prior information that agents of this kind use: one of the constants of this module.
+    import_path
+        Where the class is: "module:class".
+    make
+        A function of the class and an `AgentContext` that returns an agent.
+    uses_prior
+        Whether the agent takes a prior from the study.
+    """
 
     kind: str
     about: str
-    told: str
-    place: str  # module:class
+    information: str
+    import_path: str
     make: Callable[[Any, AgentContext], Any]
     uses_prior: bool = False
 
     @property
-    def choosy(self) -> bool:
-        """Whether it refuses some problems: who is told the setting alone looks at the sensor first."""
-        return self.make is _with_sensor or self.kind not in LEARNERS
+    def may_reject_model(self) -> bool:
+        """Whether the constructor may raise `InvalidModelError` for some observation models."""
+        return self.make is _with_sensor or self.kind not in AGENT_KINDS
 
     @property
     def has_posterior(self) -> bool:
-        """Whether it keeps a posterior, whose compiled code a study asks for before it begins."""
+        """Whether agents of this kind have a posterior, whose functions a study compiles first."""
         return self.uses_prior or self.make in (_searching, _oracle)
 
     def load(self) -> Any:
         """Import and return the class."""
-        module, _, name = self.place.partition(":")
+        module, _, name = self.import_path.partition(":")
         return attrgetter(name)(import_module(module, __package__))
 
+    @property
+    def told(self) -> str:
+        """The old name of `information`."""
+        warn_renamed("AgentKind.told", "AgentKind.information")
+        return self.information
 
-def _with_prior(cls: Any, told: AgentContext) -> Any:
-    planner = {"planner": told.planner} if told.planner else {}
-    return cls(told.prior, told.schedule, told.seed, budget=told.budget, **planner, **told.options)
-
-
-def _with_sensor(cls: Any, told: AgentContext) -> Any:
-    return cls(told.world.setting, told.seed, budget=told.budget, **told.options)
-
-
-def _with_rows(cls: Any, told: AgentContext) -> Any:
-    return cls(told.rows, told.seed, budget=told.budget, **told.options)
-
-
-def _searching(cls: Any, told: AgentContext) -> Any:
-    return cls(told.rows, told.seed, **told.options)
+    @property
+    def place(self) -> str:
+        """The old name of `import_path`."""
+        warn_renamed("AgentKind.place", "AgentKind.import_path")
+        return self.import_path
 
 
-def _oracle(cls: Any, told: AgentContext) -> Any:
+AgentKind.__init__ = renamed_keywords(told="information", place="import_path")(  # type: ignore[method-assign]
+    AgentKind.__init__
+)
+
+
+def _with_prior(cls: Any, context: AgentContext) -> Any:
+    planner = {"planner": context.planner} if context.planner else {}
+    return cls(
+        context.prior, context.schedule, context.seed, budget=context.budget, **planner, **context.options
+    )
+
+
+def _with_sensor(cls: Any, context: AgentContext) -> Any:
+    return cls(context.world.setting, context.seed, budget=context.budget, **context.options)
+
+
+def _with_rows(cls: Any, context: AgentContext) -> Any:
+    return cls(context.rows, context.seed, budget=context.budget, **context.options)
+
+
+def _searching(cls: Any, context: AgentContext) -> Any:
+    return cls(context.rows, context.seed, **context.options)
+
+
+def _oracle(cls: Any, context: AgentContext) -> Any:
     from ..inference import FinitePrior
 
-    known = FinitePrior(told.world.setting, told.world.transition[None])
-    return cls(known, seed=told.seed, budget=told.exact, **told.options)
+    known = FinitePrior(context.world.setting, context.world.transition[None])
+    return cls(known, seed=context.seed, budget=context.exact, **context.options)
 
 
-def _memoryless(cls: Any, told: AgentContext) -> Any:
+def _memoryless(cls: Any, context: AgentContext) -> Any:
     best = import_module("..agents.baselines.memoryless", __package__).best_memoryless
-    return cls(best(told.world), told.seed, **told.options)
+    return cls(best(context.world), context.seed, **context.options)
 
 
-def _calendar(cls: Any, told: AgentContext) -> Any:
-    return cls(told.world, **told.options)
+def _calendar(cls: Any, context: AgentContext) -> Any:
+    return cls(context.world, **context.options)
 
 
-def _random(cls: Any, told: AgentContext) -> Any:
-    return cls(told.world.n_actions, told.seed, **told.options)
+def _random(cls: Any, context: AgentContext) -> Any:
+    return cls(context.world.n_actions, context.seed, **context.options)
 
 
 _AGENT = "..agents.psrl:PSRLAgent"
@@ -147,13 +205,14 @@ CALENDAR = AgentKind("calendar", "best fixed schedule", ALL, f"{_HERE}calendar_r
 ORACLE = AgentKind("oracle", "knows the truth", ALL, _AGENT, _oracle)
 RANDOM = AgentKind("random", "learns nothing", NOTHING, f"{_HERE}random_agent:RandomAgent", _random)
 
-# In the order of a comparison: who knows the same as PSRL-POMDP first, then who knows less, then the marks.
-_LEARNERS = (
+# In the order of a comparison: first agents with the same information as PSRL-POMDP, then agents with less,
+# then the references.
+_IN_ORDER = (
     PSRL, MEAN, MAP, BA_POMCP, OAS_UCRL, OAS_UCRL_ACTIONS, SEEU_KNOWN, SEEU, SM_UCRL, TSDE, MEMORYLESS,
     CALENDAR, ORACLE, RANDOM,
 )  # fmt: skip
-LEARNERS = {learner.kind: learner for learner in _LEARNERS}
-KINDS = tuple(LEARNERS)
+AGENT_KINDS = {each.kind: each for each in _IN_ORDER}
+KINDS = tuple(AGENT_KINDS)
 
 
 def kind_of(name: str) -> AgentKind:
@@ -161,27 +220,33 @@ def kind_of(name: str) -> AgentKind:
 
     Raises `UnknownNameError` where there is none, and `PluginError` where it is no kind of agent.
     """
-    if name in LEARNERS:
-        return LEARNERS[name]
+    if name in AGENT_KINDS:
+        return AGENT_KINDS[name]
     plugin = registry.find("agents", name)
     return _adapted(plugin, plugin.load())
 
 
-def make(kind: str, told: AgentContext) -> Agent:
-    """A fresh agent of this kind; options that it does not have are refused by name."""
-    learner = kind_of(kind)
-    cls = learner.load()
-    own = options_of(cls)
-    for key in told.options:
-        if key not in own:
-            has = ", ".join(own) or "none"
-            raise InvalidModelError(f"{kind} has no option {key!r}{did_you_mean(key, own)}; it has {has}")
-    agent: Agent = learner.make(cls, told)
+def make(kind: str, context: AgentContext) -> Agent:
+    """Return a new agent of this kind.
+
+    Raises `InvalidModelError` for an option that the kind does not have, or where the agent does not fit the
+    problem.
+    """
+    found = kind_of(kind)
+    cls = found.load()
+    known = options_of(cls)
+    for key in context.options:
+        if key not in known:
+            has = ", ".join(known) or "none"
+            raise InvalidModelError(
+                f"{kind} has no option {key!r}{did_you_mean(key, known)}; its options are: {has}"
+            )
+    agent: Agent = found.make(cls, context)
     return agent
 
 
 def options_of(cls: Callable[..., Any]) -> dict[str, Any]:
-    """The options of a class of agents with their defaults: keywords that hold plain values."""
+    """Return the options of a class: keyword-only parameters whose defaults are plain values."""
     found = inspect.signature(cls).parameters.values()
     return {
         p.name: p.default
@@ -194,15 +259,18 @@ def options_of(cls: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _adapted(plugin: Plugin, found: Any) -> AgentKind:
-    """The kind that a plug-in is: a `AgentKind`, or a class that takes `(setting, seed=0)` and has `act`.
+    """Return the kind of a plug-in: an `AgentKind`, or a class of `(setting, seed=0)` with the method `act`.
 
-    A class with `uses_prior = True` takes a prior in place of the setting. Any other callable that returns an
-    agent will do as well.
+    A class with `uses_prior = True` takes a prior in place of the setting. A function that returns an agent
+    is accepted too.
     """
     if isinstance(found, AgentKind):
         return replace(found, kind=plugin.name)
     if not callable(found):
-        raise plugin.error(f"a {type(found).__name__} is neither a class with `act` nor a `AgentKind`")
+        raise plugin.error(
+            f"an object of type {type(found).__name__} is neither a class with the method `act` "
+            "nor an `AgentKind`"
+        )
     if isinstance(found, type) and not callable(getattr(found, "act", None)):
         raise plugin.error(f"the class {found.__name__} has no method `act`")
     uses_prior = bool(getattr(found, "uses_prior", False))
@@ -212,27 +280,31 @@ def _adapted(plugin: Plugin, found: Any) -> AgentKind:
     except (TypeError, ValueError) as error:
         raise plugin.error(f"it cannot be called with ({first}, seed=0): {error}") from None
     about = getattr(found, "about", None) or (inspect.getdoc(found) or "a plug-in").splitlines()[0]
-    told = PRIOR if uses_prior else SENSOR
-    return AgentKind(plugin.name, str(about).rstrip("."), told, plugin.path, _Maker(plugin), uses_prior)
+    information = PRIOR if uses_prior else SENSOR
+    return AgentKind(
+        plugin.name, str(about).rstrip("."), information, plugin.path, _Maker(plugin), uses_prior
+    )
 
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes agents of a class that was written elsewhere; whatever it raises names the plug-in."""
+    """Makes agents of a plug-in's class, and turns its exceptions into errors that name the plug-in."""
 
     plugin: Plugin
 
-    def __call__(self, cls: Any, told: AgentContext) -> Any:
-        import numpy as np  # for which `--help` must not wait
+    def __call__(self, cls: Any, context: AgentContext) -> Any:
+        import numpy as np  # imported late: `--help` must not wait for numpy
 
-        seed = int(np.random.SeedSequence(told.seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
-        first = told.prior if getattr(cls, "uses_prior", False) else told.world.setting
+        seed = int(np.random.SeedSequence(context.seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        first = context.prior if getattr(cls, "uses_prior", False) else context.world.setting
         try:
-            agent = cls(first, seed=seed, **told.options)
+            agent = cls(first, seed=seed, **context.options)
         except PSRLError:
             raise
         except Exception as error:
             raise self.plugin.error(f"raised {error!r} when an agent was made") from error
         if not callable(getattr(agent, "act", None)):
-            raise self.plugin.error(f"it made a {type(agent).__name__}, which has no method `act`")
+            raise self.plugin.error(
+                f"it returned an object of type {type(agent).__name__}, which has no method `act`"
+            )
         return agent

@@ -1,12 +1,14 @@
-"""A head-to-head of learners: what each was told, what it cost, what it took, and who is ahead of whom.
+"""Comparison of agents: their prior information, regret, time and memory, and which has less regret.
 
-All agents of a study meet the same worlds and the same chance, run by run. So a pair is compared by its
-differences of regret, run by run: J cancels, and most of the chance does. A verdict is given where
-Student's interval for the mean difference leaves out zero at the level asked for, shared among all pairs by
-Holm's rule: with probability at least that level, no verdict of the table is wrong (as far as mean
-differences of that many runs are normal). A verdict says who is ahead, so that each pair stands for two
-hypotheses, one a direction, and the rule is applied to twice as many as there are pairs. Learners that were
-told different things are compared all the same, and the verdict says so.
+All agents of a study run on the same true models with the same random numbers, run by run. The comparison of
+a pair uses the differences of regret between runs of the same number: the optimal average cost J cancels, and
+so does most of the noise.
+
+A difference is significant if Student's interval for its mean does not contain zero. Holm's method shares the
+level among all pairs: with probability at least `level` no significant difference of the table is wrong, as
+far as the mean of that many runs is normal. A verdict names the better agent, so that each pair stands for
+two one-sided hypotheses, and the method is applied to twice as many hypotheses as there are pairs. Pairs of
+agents with different prior information are compared too; `same_information` marks them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from .._utils.deprecation import warn_renamed
 from ..analysis.estimators import RegretCurve
 from ..inference.choosing import DIRICHLET, FINITE, default_kind, finite_prior_of
 from ..models import POMDP
@@ -34,14 +37,29 @@ LEVEL = 0.99
 def compare(
     source: Store | StudyResults, refused: dict[str, str] | None = None, level: float = LEVEL
 ) -> dict[str, Any]:
-    """Plain data: a row for every learner, a verdict for every pair; `refused` are those that did not fit."""
+    """Return a comparison as plain data.
+
+    Parameters
+    ----------
+    source
+        The study.
+    refused
+        Agents that do not fit the problem, each with the reason. They are copied into the result.
+    level
+        The confidence level of all significant differences together.
+
+    Returns
+    -------
+    dict
+        `agents` has a row for each agent, and `pairs` a row for each pair of agents.
+    """
     results = StudyResults.of(source)
     found, took = curves(results), effects(results)
     study = results.study
-    model = None if study.file_sha256 else results.experiment.problem  # a file may be gone, and has no family
-    told = {agent.label: told_of(agent, model) for agent in study.agents}
-    there = [agent for agent in study.agents if agent.label in found]
-    times = decades(found[there[0].label].times.tolist()) if there else []
+    model = None if study.file_sha256 else results.experiment.problem  # the file may be gone
+    information = {agent.label: information_of(agent, model) for agent in study.agents}
+    finished = [agent for agent in study.agents if agent.label in found]
+    times = decades(found[finished[0].label].times.tolist()) if finished else []
     return {
         "problem": study.problem,
         "truth": study.truth,
@@ -54,30 +72,31 @@ def compare(
                 "agent": agent.label,
                 "kind": agent.kind,
                 "about": kind_of(agent.kind).about,
-                "told": told[agent.label],
+                "information": information[agent.label],
+                "told": information[agent.label],  # the old key, until version 0.3
                 **_regret(found[agent.label], times),
                 **took.get(agent.label, _NOTHING),
             }
-            for agent in there
+            for agent in finished
         ],
         "pairs": [
-            pair | {"same_information": told[pair["better"]] == told[pair["worse"]]}
-            for pair in verdicts(finals(results), level)
+            pair | {"same_information": information[pair["better"]] == information[pair["worse"]]}
+            for pair in verdicts(final_regrets(results), level)
         ],
         "refused": refused or {},
     }
 
 
-def contestants(model: POMDP, prior: str = "") -> dict[str, dict[str, Any]]:
-    """Who takes part unless somebody else is asked for, by label, as tables of a study.
+def default_agents(model: POMDP, prior: str = "") -> dict[str, dict[str, Any]]:
+    """Return the agents of a comparison that names none: a table of a study for each, by label.
 
-    Learners with a prior have Dirichlet rows, which any problem has; where there is a finite family too,
-    PSRL-POMDP also plays with that. `prior` gives all of them the one or the other.
+    Agents with a prior have a Dirichlet prior. If the problem has a finite prior too, there is also
+    PSRL-POMDP with that. An explicit `prior` applies to all agents that use one.
     """
     own = prior or DIRICHLET
     family = not prior and finite_prior_of(model) is not None
     other = "tsde" if own == FINITE else "doubling"
-    asked: dict[str, dict[str, Any]] = {
+    tables: dict[str, dict[str, Any]] = {
         "psrl": {"prior": own},
         "psrl-family": {"kind": "psrl", "prior": FINITE},
         f"psrl-{other}": {"kind": "psrl", "prior": own, "schedule": other},
@@ -87,41 +106,41 @@ def contestants(model: POMDP, prior: str = "") -> dict[str, dict[str, Any]]:
         "map": {"prior": own},
         "map-exploring": {"kind": "map", "prior": own, "options": {"exploration": 1.0}},
     }
-    asked |= {kind: {} for kind in KINDS if kind not in asked}
+    tables |= {kind: {} for kind in KINDS if kind not in tables}
     return {
-        label: {"kind": label, "name": label} | words
-        for label, words in asked.items()
+        label: {"kind": label, "name": label} | table
+        for label, table in tables.items()
         if family or label != "psrl-family"
     }
 
 
-def invited(name: str, prior: str = "") -> dict[str, Any]:
-    """Return a kind of another package, by name or importable path, as a table of a study.
+def plugin_agent(name: str, prior: str = "") -> dict[str, Any]:
+    """Return the table of a study for a kind of another package, by its name or importable path.
 
-    It takes part only where it is named. Raises `UnknownNameError` where there is none.
+    Raises `UnknownNameError` where there is no such kind.
     """
     kind = kind_of(name)
-    words = {"kind": name, "name": AgentSpec(name).label}
-    return words | ({"prior": prior} if prior and kind.uses_prior else {})
+    table = {"kind": name, "name": AgentSpec(name).label}
+    return table | ({"prior": prior} if prior and kind.uses_prior else {})
 
 
-def told_of(agent: AgentSpec, model: POMDP | None = None) -> str:
-    """What an agent is told, in words; a finite family is more than rows.
+def information_of(agent: AgentSpec, model: POMDP | None = None) -> str:
+    """Return the prior information of an agent. A finite prior is more information than a Dirichlet prior.
 
-    An agent whose prior is left open has the family where `model` has one.
+    An agent without an explicit prior has the finite prior of `model` if there is one.
     """
     kind = kind_of(agent.kind)
-    has_family = kind.uses_prior and default_kind(model, agent.prior_kind) == FINITE
-    return "sensor, family" if has_family else kind.told
+    has_finite_prior = kind.uses_prior and default_kind(model, agent.prior_kind) == FINITE
+    return "sensor, family" if has_finite_prior else kind.information
 
 
 def decades(times: Sequence[int]) -> list[int]:
-    """Those of the checkpoints that a table shows: powers of ten from 100 on, and the last."""
+    """Return the checkpoints that a table shows: powers of ten from 100 on, and the last."""
     return [t for t in times if t == times[-1] or (t >= 100 and 10 ** round(np.log10(t)) == t)]
 
 
 def _regret(curve: RegretCurve, times: Sequence[int]) -> dict[str, Any]:
-    """Regret at these times with its interval, and the whole curve for figures."""
+    """Return the regret at these times with its interval."""
     low, high = curve.interval
     at = np.searchsorted(curve.times, times)
     several = curve.n_runs > 1
@@ -132,11 +151,11 @@ def _regret(curve: RegretCurve, times: Sequence[int]) -> dict[str, Any]:
     }
 
 
-# -- who is ahead -----------------------------------------------------------------------------------
+# -- significant differences -----------------------------------------------------------------------
 
 
-def finals(results: StudyResults) -> dict[str, dict[int, float]]:
-    """By agent and run: the regret at the horizon. T J is in it, and cancels in differences."""
+def final_regrets(results: StudyResults) -> dict[str, dict[int, float]]:
+    """Return the regret at the horizon by agent and run. The term T J cancels in differences."""
     return {
         agent: {result.run: result.final_regret for result in runs}
         for agent, runs in results.by_agent.items()
@@ -144,11 +163,11 @@ def finals(results: StudyResults) -> dict[str, dict[int, float]]:
 
 
 def verdicts(found: dict[str, dict[int, float]], level: float = LEVEL) -> list[dict[str, Any]]:
-    """Every pair, the better one of each first and surest pairs first.
+    """Return a row for each pair, ordered by p-value; `sure` marks the significant differences.
 
-    Of m pairs 2m hypotheses are tested, that the one is not ahead and that the other is not. After i of them
-    are rejected at most 2m − i are true, so that Holm's rule rejects the next where its one-sided p, half of
-    the two-sided one, is within (1 − level) / (2m − i).
+    For m pairs there are 2m one-sided hypotheses: each agent of a pair is not better than the other. After i
+    rejections at most 2m − i hypotheses can be true. So Holm's method rejects the next one if its one-sided
+    p-value, half of the two-sided one, is at most (1 − level) / (2m − i).
 
     >>> noise = {run: 0.01 * run for run in range(8)}
     >>> [pair] = verdicts({"a": {run: 5.0 for run in noise}, "b": noise})
@@ -157,19 +176,18 @@ def verdicts(found: dict[str, dict[int, float]], level: float = LEVEL) -> list[d
     """
     pairs = [_difference(a, b, found[a], found[b]) for a, b in combinations(found, 2)]
     known = sorted((pair for pair in pairs if pair), key=lambda pair: float(pair["p"]))
-    still = True
+    rejected = True  # after the first hypothesis that is not rejected, none is
     for i, pair in enumerate(known):
-        still = still and float(pair["p"]) <= (1.0 - level) / (
-            len(known) - 0.5 * i
-        )  # after a failure all fail
-        pair["sure"] = still
+        rejected = rejected and float(pair["p"]) <= (1.0 - level) / (len(known) - 0.5 * i)
+        pair["sure"] = rejected
     return known
 
 
 def _difference(a: str, b: str, first: dict[int, float], second: dict[int, float]) -> dict[str, Any]:
-    """The mean difference over the runs that both have, with Student's 95 % interval and p; {} for under two.
+    """Return the mean difference over common runs with Student's 95 % interval and two-sided p-value.
 
-    Where all n differences are the same, Student has nothing to go by, and p is that of the signs, 2^(1 − n).
+    Fewer than two common runs give {}. If all n differences are equal, Student's test is undefined, and p is
+    that of the sign test, 2^(1 − n).
     """
     runs = sorted(first.keys() & second.keys())
     if len(runs) < 2:
@@ -178,7 +196,7 @@ def _difference(a: str, b: str, first: dict[int, float], second: dict[int, float
     mean, error = float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(runs)))
     if mean < 0:
         a, b, mean = b, a, -mean
-    if error > 1e-9 * mean:  # less is rounding
+    if error > 1e-9 * mean:  # a smaller error is rounding
         p = float(2 * stats.t.sf(mean / error, len(runs) - 1))
     else:
         p = 2.0 ** (1 - len(runs)) if mean else 1.0
@@ -186,23 +204,34 @@ def _difference(a: str, b: str, first: dict[int, float], second: dict[int, float
     return {"better": a, "worse": b, "difference": mean, "interval": [mean - width, mean + width], "p": p}
 
 
-# -- what it took -----------------------------------------------------------------------------------
+# -- time and memory --------------------------------------------------------------------------------
 
 _NOTHING: dict[str, float | None] = {"microseconds_a_step": None, "planning_seconds": None, "memory": None}
 
 
 def effects(results: StudyResults) -> dict[str, dict[str, float | None]]:
-    """By agent, medians over its runs: compiling, and other programs on the machine, are in some of them."""
+    """Return time and memory of each agent: medians over its runs, some of which include compilation."""
     by_agent: dict[str, list[dict[str, Any]]] = {}
     for job, effect in results.effects.items():
         by_agent.setdefault(job.rpartition("-")[0], []).append(effect)
-    return {agent: _medians(some, results.study.horizon) for agent, some in by_agent.items()}
+    return {agent: _medians(costs, results.study.horizon) for agent, costs in by_agent.items()}
 
 
-def _medians(some: list[dict[str, Any]], horizon: int) -> dict[str, float | None]:
-    memory = [effect["memory"] for effect in some if effect["memory"] is not None]
+def _medians(costs: list[dict[str, Any]], horizon: int) -> dict[str, float | None]:
+    memory = [effect["memory"] for effect in costs if effect["memory"] is not None]
     return {
-        "microseconds_a_step": 1e6 * median(effect["seconds"] / effect["steps"] for effect in some),
-        "planning_seconds": horizon * median(effect["planning"] / effect["steps"] for effect in some),
+        "microseconds_a_step": 1e6 * median(effect["seconds"] / effect["steps"] for effect in costs),
+        "planning_seconds": horizon * median(effect["planning"] / effect["steps"] for effect in costs),
         "memory": median(memory) if memory else None,
     }
+
+
+_RENAMED = {"contestants": "default_agents", "told_of": "information_of", "finals": "final_regrets"}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a function by its old name, with a warning."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn_renamed(f"{__name__}.{name}", f"{__name__}.{_RENAMED[name]}")
+    return globals()[_RENAMED[name]]

@@ -48,7 +48,7 @@ def engine(name: str, workers: int | None) -> Iterator[Executor]:
     plugin, address = _split(name)
     factory = plugin.load()
     if not callable(factory):
-        raise plugin.error(f"a {type(factory).__name__} cannot be called")
+        raise plugin.error(f"an object of type {type(factory).__name__} cannot be called")
     with ExitStack() as stack:
         try:
             pool = stack.enter_context(factory(address, workers or os.cpu_count() or 1))
@@ -57,7 +57,9 @@ def engine(name: str, workers: int | None) -> Iterator[Executor]:
         except Exception as error:
             raise plugin.error(f"raised {error!r} when it was opened with {address!r}") from error
         if not callable(getattr(pool, "submit", None)):
-            raise plugin.error(f"it gave a {type(pool).__name__}, which is no executor: it has no `submit`")
+            raise plugin.error(
+                f"it returned an object of type {type(pool).__name__}, which has no method `submit`"
+            )
         yield pool
 
 

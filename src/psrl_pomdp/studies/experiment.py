@@ -173,7 +173,7 @@ def _planner_of(name: str) -> Planner:
     plugin = registry.find("planners", name)
     planner: Planner = plugin.load()
     if not callable(planner):
-        raise plugin.error(f"a {type(planner).__name__} cannot be called")
+        raise plugin.error(f"an object of type {type(planner).__name__} cannot be called")
     return planner
 
 

@@ -101,7 +101,7 @@ def _tried(plugin: Plugin, check: Callable[[POMDP], list[Issue]]) -> Iterator[Is
 def _planners(plugin: Plugin) -> Iterator[Issue]:
     planner = plugin.load()
     if not callable(planner):
-        raise plugin.error(f"a {type(planner).__name__} cannot be called")
+        raise plugin.error(f"an object of type {type(planner).__name__} cannot be called")
     yield from check_planner(planner, steps=2000)
 
 

@@ -48,7 +48,7 @@ def prior_of(model: POMDP, wanted: str | Mapping[str, Any]) -> Any:
 def made(plugin: Plugin, factory: Any, model: POMDP, options: Mapping[str, Any]) -> Any:
     """Return the prior that a plug-in's factory makes for a model."""
     if not callable(factory):
-        raise plugin.error(f"a {type(factory).__name__} cannot be called")
+        raise plugin.error(f"an object of type {type(factory).__name__} cannot be called")
     first = model.setting if isinstance(factory, type) else model
     _check_options(plugin, factory, options)
     try:

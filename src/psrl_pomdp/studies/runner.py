@@ -133,7 +133,7 @@ def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Jo
 def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
     """Have other processes compile what is not on disk; jobs of agents that need least of it come first."""
     experiment = experiment_of(study)
-    knows_little = {spec.label for spec in study.agents if kind_of(spec.kind).told == NOTHING}
+    knows_little = {spec.label for spec in study.agents if kind_of(spec.kind).information == NOTHING}
     for spec in study.agents:
         if kind_of(spec.kind).has_posterior:  # then it says what it needs
             with suppress(PSRLError):

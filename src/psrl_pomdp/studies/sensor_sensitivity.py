@@ -1,13 +1,14 @@
-"""How much a sensor that is only roughly known can hurt.
+"""Sensitivity of regret to errors in the observation model.
 
-PSRL-POMDP is told the sensor. Where its calibration is in doubt, this tells what that doubt may cost: the
-world keeps its sensor η, and the agent is told another one,
+PSRL-POMDP takes the observation model η as known. This module estimates what an error in η costs. The true
+model keeps η. The agents use another observation model,
 
     η′(· | s) = (1 − r) η(· | s) + r q(· | s),      q drawn uniformly from the simplex, row by row,
 
-which gives every reading a probability within r of the true one. Two agents are told it: one that knows the
-dynamics, whose loss is all due to the sensor, and one that learns them from a Dirichlet prior and may learn
-wrong ones to make up for the sensor. No reading can become impossible: η′ is positive wherever η is.
+so that no probability of an observation is wrong by more than r. Two agents use η′. The first knows the
+transition kernel: all of its regret is due to the error in η. The second learns the kernel from a Dirichlet
+prior; it may learn a wrong kernel that compensates for the error. Every observation that η allows stays
+possible, because η′ is positive wherever η is.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._utils.arrays import Array
-from .._utils.deprecation import renamed_keywords
+from .._utils.deprecation import renamed_keywords, warn_renamed
 from .._utils.integers import is_integer
 from ..agents.planning_budget import PlanningBudget
 from ..agents.psrl import PSRLAgent
@@ -33,27 +35,51 @@ from ..protocols import Prior
 from ..simulation.runs import simulate
 from ..simulation.trace import Trace
 
-_NOISE, _KNOWS, _LEARNS, _WORLD = range(4)  # what a stream is for
+_NOISE, _INFORMED, _LEARNING, _TRUE_MODEL = range(4)  # purposes of the random streams
 _TOLERANCE = 1e-5
-_WORK = 3e10  # counted operations for the truth; what is left open widens the intervals
+_WORK = 3e10  # counted operations for the plan of the true model; its gap widens the intervals
 
 
 @dataclass(frozen=True)
-class Doubt:
-    """What a doubt of `radius` costs: regret at the horizon, in the user's units, over drawn sensors."""
+class SensorSensitivity:
+    """The effect of errors of at most `radius` in the observation model, over random observation models.
+
+    Parameters
+    ----------
+    radius
+        The largest error of a probability.
+    known_dynamics
+        Regret, in the user's units, of the agent that knows the transition kernel.
+    learned_dynamics
+        Regret of the agent that learns the transition kernel.
+    other_action
+        The share of steps at which the first agent and the optimal policy choose different actions.
+    """
 
     radius: float
-    knows: RegretCurve  # told the true dynamics and a wrong sensor
-    learns: RegretCurve  # told a wrong sensor, and a prior
-    other_action: float  # how often the first of them chooses another action than the optimal policy does
+    known_dynamics: RegretCurve
+    learned_dynamics: RegretCurve
+    other_action: float
 
     def __repr__(self) -> str:
-        ends = [float(curve.middle[-1]) for curve in (self.knows, self.learns)]
-        return f"Doubt({self.radius:g}: knows {ends[0]:.4g}, learns {ends[1]:.4g})"
+        known, learned = (float(c.middle[-1]) for c in (self.known_dynamics, self.learned_dynamics))
+        return f"SensorSensitivity({self.radius:g}: known dynamics {known:.4g}, learned {learned:.4g})"
+
+    @property
+    def knows(self) -> RegretCurve:
+        """The old name of `known_dynamics`."""
+        warn_renamed("SensorSensitivity.knows", "SensorSensitivity.known_dynamics")
+        return self.known_dynamics
+
+    @property
+    def learns(self) -> RegretCurve:
+        """The old name of `learned_dynamics`."""
+        warn_renamed("SensorSensitivity.learns", "SensorSensitivity.learned_dynamics")
+        return self.learned_dynamics
 
 
 def perturbed(setting: Setting, radius: float, rng: np.random.Generator) -> Setting:
-    """The setting with a sensor within `radius` of its own, entry by entry.
+    """Return the setting with a random observation model, each entry within `radius` of the given one.
 
     >>> sharp = Setting(np.eye(2), [[0.0, 1.0]], [0.5, 0.5])
     >>> rough = perturbed(sharp, 0.1, np.random.default_rng(0))
@@ -86,7 +112,7 @@ def _check_radius(radius: float) -> None:
 
 
 @renamed_keywords(effort="budget")
-def sensor_doubt(
+def sensor_sensitivity(
     model: POMDP,
     radii: Sequence[float] = (0.0, 0.02, 0.05, 0.1),
     *,
@@ -97,11 +123,39 @@ def sensor_doubt(
     budget: PlanningBudget | None = None,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[Doubt]:
-    """For each radius, `seeds` sensors drawn within it, each tried in one run; the same chance for all radii.
+) -> list[SensorSensitivity]:
+    """Estimate the regret that errors in the observation model cause.
 
-    `prior` is the learner's, but for its sensor; by default Dirichlet(1) over all transitions that can be.
-    Raises `InvalidModelError` for a prior that cannot be moved to another sensor.
+    Parameters
+    ----------
+    model
+        The true model.
+    radii
+        The largest errors of a probability; each is from 0 to below 1.
+    prior
+        The prior of the agent that learns. None is Dirichlet(1) on all transitions that are possible.
+    horizon
+        Steps of a run.
+    seeds
+        Random observation models for each radius. All radii use the same random numbers.
+    seed
+        The seed of all random numbers.
+    budget
+        The planning budget of the agent that learns.
+    executor
+        Runs the simulations; None runs them in this process.
+    progress
+        Called after every run with the number of finished runs and of all runs.
+
+    Returns
+    -------
+    list of SensorSensitivity
+        One for each radius.
+
+    Raises
+    ------
+    InvalidModelError
+        For a number out of its range, or a prior that cannot take another observation model.
     """
     for radius in radii:
         _check_radius(radius)
@@ -115,17 +169,17 @@ def sensor_doubt(
     jobs = [(radius, run) for radius in radii for run in range(seeds)]
     rows: list[tuple[Array, Array, float]] = []
     tasks = [(model, best, prior, radius, horizon, (seed, run), budget) for radius, run in jobs]
-    each = executor.map if executor else map
-    for row in each(_tried, *zip(*tasks, strict=True)):
+    mapped = executor.map if executor else map
+    for row in mapped(_run_both_agents, *zip(*tasks, strict=True)):
         rows.append(row)
         progress(len(rows), len(jobs))
     return [
-        _gathered(radius, rows[i * seeds : (i + 1) * seeds], horizon, best, model)
+        _sensitivity(radius, rows[i * seeds : (i + 1) * seeds], horizon, best, model)
         for i, radius in enumerate(radii)
     ]
 
 
-def _tried(
+def _run_both_agents(
     model: POMDP,
     best: Plan,
     prior: Prior,
@@ -134,39 +188,50 @@ def _tried(
     seed: tuple[int, int],
     budget: PlanningBudget | None,
 ) -> tuple[Array, Array, float]:
-    """One drawn sensor: the sums of both agents, and the share of other actions."""
-    told = perturbed(model.setting, radius, np.random.default_rng((*seed, _NOISE)))
+    """Return the sums of both agents with one random observation model, and the share of other actions."""
+    setting = perturbed(model.setting, radius, np.random.default_rng((*seed, _NOISE)))
     exact = PlanningBudget(
         min_tolerance=_TOLERANCE, max_tolerance=_TOLERANCE, max_points=10_000, max_work=3e9
     )
-    knows = PSRLAgent(FinitePrior(told, model.transition[None]), seed=(*seed, _KNOWS), budget=exact)
-    learns = PSRLAgent(with_setting(prior, told), seed=(*seed, _LEARNS), budget=budget)
+    informed = PSRLAgent(FinitePrior(setting, model.transition[None]), seed=(*seed, _INFORMED), budget=exact)
+    learning = PSRLAgent(with_setting(prior, setting), seed=(*seed, _LEARNING), budget=budget)
     sums, others = [], 0.0
-    for agent in (knows, learns):
-        trace = simulate(model, agent, horizon, (*seed, _WORLD), checkpoints=[horizon])
+    for agent in (informed, learning):
+        trace = simulate(model, agent, horizon, (*seed, _TRUE_MODEL), checkpoints=[horizon])
         sums.append(trace.control_variate_sums(best))
-        if agent is knows:
+        if agent is informed:
             others = _other_actions(model, best, trace)
     return sums[0], sums[1], others
 
 
 def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:
-    """The share of steps at which the optimal policy, told everything, would have done something else."""
+    """Return the share of steps at which the optimal policy of the true model chooses another action."""
     posterior = FinitePrior(model.setting, model.transition[None]).posterior()
     posterior.start(trace.first_observation)
     different = 0
-    for action, reading in zip(trace.actions.tolist(), trace.observations.tolist(), strict=True):
+    for action, observation in zip(trace.actions.tolist(), trace.observations.tolist(), strict=True):
         different += best.action(posterior.beliefs[0]) != action
-        posterior.update(action, reading)
+        posterior.update(action, observation)
     return different / len(trace.actions)
 
 
-def _gathered(
+def _sensitivity(
     radius: float, rows: list[tuple[Array, Array, float]], horizon: int, best: Plan, model: POMDP
-) -> Doubt:
-    knows, learns, others = zip(*rows, strict=True)
+) -> SensorSensitivity:
+    informed, learning, others = zip(*rows, strict=True)
     curves = [
         curve_from_sums([horizon], sums, best.lower_cost, best.upper_cost, units=model.setting.units)
-        for sums in (knows, learns)
+        for sums in (informed, learning)
     ]
-    return Doubt(radius, curves[0], curves[1], float(np.mean(others)))
+    return SensorSensitivity(radius, curves[0], curves[1], float(np.mean(others)))
+
+
+_RENAMED = {"Doubt": "SensorSensitivity", "sensor_doubt": "sensor_sensitivity"}
+
+
+def __getattr__(name: str) -> Any:
+    """Return an object by its old name, with a warning."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn_renamed(f"{__name__}.{name}", f"{__name__}.{_RENAMED[name]}")
+    return globals()[_RENAMED[name]]

@@ -31,7 +31,7 @@ import msgspec
 from .. import registry
 from ..agents.schedules import schedule_named
 from ..errors import InvalidModelError, ParseError, PluginError, UnknownNameError, did_you_mean
-from .agent_kinds import LEARNERS, kind_of
+from .agent_kinds import AGENT_KINDS, kind_of
 
 _LARGEST_FILE = 1 << 20  # bytes
 _RANGES = {"horizon": (1, 10**9), "seeds": (1, 10**6), "per_decade": (1, 1000), "seed": (0, 2**63 - 1)}
@@ -210,7 +210,7 @@ def _check_names(where: str, agent: AgentSpec, name: str) -> None:
     for key in ("prior", "schedule"):
         if getattr(agent, key) and not kind.uses_prior:
             raise ParseError(f"{where}{key}: {agent.kind} has none", path=name)
-    if agent.planner and kind.make is not LEARNERS["psrl"].make:
+    if agent.planner and kind.make is not AGENT_KINDS["psrl"].make:
         raise ParseError(f"{where}planner: {agent.kind} takes none", path=name)
 
 

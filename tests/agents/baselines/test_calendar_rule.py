@@ -21,7 +21,7 @@ from psrl_pomdp import (
 )
 from psrl_pomdp.agents.baselines.calendar_rule import Calendar, CalendarAgent, best_calendar
 from psrl_pomdp.cli.common import find_model
-from psrl_pomdp.studies.comparison import contestants, told_of
+from psrl_pomdp.studies.comparison import default_agents, information_of
 from psrl_pomdp.studies.runner import run
 from psrl_pomdp.studies.savings import Amount, savings
 from psrl_pomdp.studies.store import Store
@@ -128,10 +128,10 @@ def test_bytes_that_are_no_calendar_are_refused(data: bytes) -> None:
 
 
 def test_a_calendar_is_a_contestant_that_is_told_everything() -> None:
-    chosen = contestants(find_model("railway"))
+    chosen = default_agents(find_model("railway"))
     assert chosen["calendar"] == {"kind": "calendar", "name": "calendar"}
     study = study_from({"problem": "railway", "horizon": 1, "seeds": 1, "agents": [chosen["calendar"]]})
-    assert told_of(study.agents[0]) == "everything"
+    assert information_of(study.agents[0]) == "everything"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,147 @@
+"""`psrl-pomdp sensitivity`: the regret that errors in the observation model cause."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import (
+    console,
+    find_model,
+    json_option,
+    model_argument,
+    parameter_option,
+    plain,
+    print_json,
+    watched,
+)
+
+if TYPE_CHECKING:
+    from ..studies.sensor_sensitivity import SensorSensitivity
+
+OLD_NAME = "doubt"  # of the command; it works until version 0.3
+
+
+@click.command("sensitivity", short_help="Estimate the regret that errors in the observation model cause.")
+@model_argument("what")
+@parameter_option
+@click.option(
+    "--range", "radius", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.1,
+    show_default=True, help="The largest error of a probability of an observation.",
+)  # fmt: skip
+@click.option(
+    "--horizon", type=click.IntRange(min=1), default=2000, show_default=True, help="Steps of a run."
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=2), default=8, show_default=True,
+    help="Random observation models for each size of error.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers."
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one per core]"
+)
+@json_option
+def command(
+    what: str,
+    parameters: tuple[str, ...],
+    radius: float,
+    horizon: int,
+    seeds: int,
+    seed: int,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Estimate the regret that errors in the observation model cause.
+
+    The simulated system has the observation model of the problem. The agents use random observation models,
+    in which no probability is wrong by more than a quarter, a half and all of --range. The first agent knows
+    the transition probabilities, and the second learns them from a Dirichlet prior. The table has one row for
+    each size of error: the regret of both agents with half the width of a 95 % interval, and the share of
+    actions in which the first agent differs from the optimal policy. In the first row the error is 0.
+
+    \b
+    Examples:
+      psrl-pomdp sensitivity railway --range 0.05
+      psrl-pomdp sensitivity my-model.pomdp --horizon 10000 --seeds 16 --json
+    """
+    from ..inference.choosing import dirichlet_prior_of
+    from ..studies.executors import local
+    from ..studies.sensor_sensitivity import sensor_sensitivity
+
+    model = find_model(what, parameters)
+    radii = (0.0, 0.25 * radius, 0.5 * radius, radius)
+    with local(workers or os.cpu_count() or 1) as pool:
+        found = sensor_sensitivity(
+            model,
+            radii,
+            prior=dirichlet_prior_of(model),
+            horizon=horizon,
+            seeds=seeds,
+            seed=seed,
+            executor=pool,
+            progress=_progress,
+        )
+    document = {
+        "problem": what,
+        "horizon": horizon,
+        "seeds": seeds,
+        "unit": model.setting.units.total_name,
+        "rows": [_row(each) for each in found],
+    }
+    if click.get_current_context().info_name == OLD_NAME:
+        document["doubts"] = [_old_row(row) for row in document["rows"]]
+    if as_json:
+        print_json(document)
+    else:
+        _print(document)
+
+
+def _progress(done: int, total: int) -> None:
+    if watched():
+        click.echo(f"\r{done} of {total} runs", err=True, nl=done == total)
+
+
+def _row(found: SensorSensitivity) -> dict[str, Any]:
+    row: dict[str, Any] = {"range": found.radius, "other_action": found.other_action}
+    for name in ("known_dynamics", "learned_dynamics"):
+        curve = getattr(found, name)
+        low, high = curve.interval
+        row[name] = {"regret": float(curve.middle[-1]), "interval": [float(low[-1]), float(high[-1])]}
+    return row
+
+
+def _old_row(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with the keys that `psrl-pomdp doubt --json` had."""
+    return {
+        "range": row["range"],
+        "other_action": row["other_action"],
+        "knows": row["known_dynamics"],
+        "learns": row["learned_dynamics"],
+    }
+
+
+def _print(document: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    unit = f" [{document['unit']}]" if document["unit"] else ""
+    runs = f"{document['horizon']} steps of {document['problem']}{unit}"
+    title = f"Regret after {runs}, {document['seeds']} observation models"
+    out.print(Text(plain(title), style="bold"))
+    table = Table(box=None, pad_edge=False)
+    for name in ("largest error", "known dynamics", "learned dynamics", "other actions"):
+        table.add_column(name, justify="right")
+    for row in document["rows"]:
+        regrets = [_regret(row["known_dynamics"]), _regret(row["learned_dynamics"])]
+        table.add_row(f"{row['range']:g}", *regrets, f"{row['other_action']:.1%}")
+    out.print(table)
+
+
+def _regret(found: dict[str, Any]) -> str:
+    low, high = found["interval"]
+    return f"{found['regret']:.4g} ± {0.5 * (high - low):.2g}"
