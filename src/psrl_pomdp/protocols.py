@@ -5,7 +5,8 @@ optional: an object that implements one of them is faster, can be resumed, or re
 for optional protocols with `isinstance`. No class has to inherit from a protocol. `psrl_pomdp.testing` has a
 checker for each role.
 
-This module contains no computations and imports no compiled code.
+This module contains no computations and imports no compiled code. It is long because all roles are in one
+place, where their docstrings can be read beside one another.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ from psrl_pomdp.planning.upper.controllers import ControllerSearch
 
 def with_arrays(**changes: float) -> PlannerParameters:
     """Parameters with these limits for dense arrays."""
-    return PlannerParameters(representation=RepresentationParameters(**changes))  # type: ignore[arg-type]
+    return PlannerParameters(representation=RepresentationParameters(**changes))
 
 
 @pytest.fixture

@@ -228,9 +228,13 @@ def test_a_deadline_by_a_signal_leaves_the_agent_as_it_was() -> None:
     try:
         for i, reading in enumerate(readings):
             time = agent.time
-            with suppress(TimeoutError):
+            try:
                 signal.setitimer(signal.ITIMER_REAL, (2e-5, 1e-4, 1e-3)[i % 3])
                 agent.act(reading)
+            except TimeoutError:
+                pass
+            except ValueError as error:  # scipy converts exceptions from within its constructors
+                assert isinstance(error.__cause__, TimeoutError)  # noqa: PT017 - only sometimes raised
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             if agent.time == time:
                 missed += 1

@@ -129,8 +129,8 @@ class WithNeeds(CompileResultCacheImpl):
         needs = {place: _loaded(place) for place in library.needs}
         return library.place, library.linked, needs, super().reduce(made)
 
-    def rebuild(self, target: Any, kept: Any) -> Any:
-        place, linked, needs, payload = kept
+    def rebuild(self, target: Any, saved: Any) -> Any:
+        place, linked, needs, payload = saved
         if any(_loaded(need) != symbol for need, symbol in needs.items()):
             return None  # compiled with other settings of numba, so compile it again
         made = super().rebuild(target, payload)

@@ -43,7 +43,7 @@ class BeliefDynamics(ABC):
     cost: Array  # [A, S], in [0, 1]
     starts: Array  # [K, S]: the beliefs before the first action, one for each first observation
     start_weights: Array  # [K]: their probabilities
-    states: tuple[int, ...]  # the states kept, by their number in the model
+    states: tuple[int, ...]  # the reachable states, by their number in the model
 
     @property
     @abstractmethod
@@ -100,21 +100,21 @@ class Dynamics(BeliefDynamics):
     cost: Array  # [A, S], in [0, 1]
     starts: Array  # [K, S]: the beliefs before the first action, one for each first observation
     start_weights: Array  # [K]: their probabilities
-    states: tuple[int, ...]  # the states kept, by their number in the model
+    states: tuple[int, ...]  # the reachable states, by their number in the model
 
     @classmethod
     def of(cls, model: POMDP) -> Dynamics:
         """Return the dynamics of a model, restricted to the states that its start can reach."""
         setting = model.setting
-        kept = reachable(np.asarray((model.transition > 0).any(axis=0)), setting.initial > 0)
-        states = np.asarray(kept)
+        reached = reachable(np.asarray((model.transition > 0).any(axis=0)), setting.initial > 0)
+        states = np.asarray(reached)
         transition = model.transition[:, states][:, :, states]
         observation = setting.observation[:, states]
         joint = np.einsum("ast,ato->aost", transition, observation)
         # Rows of a model may be off one by 1e-13, which large relative values would multiply.
         joint /= joint.sum(axis=(1, 3))[:, None, :, None]
         starts, weights = first_beliefs(model, states)
-        return cls(np.ascontiguousarray(joint), setting.cost[:, states].copy(), starts, weights, kept)
+        return cls(np.ascontiguousarray(joint), setting.cost[:, states].copy(), starts, weights, reached)
 
     @cached_property
     def leak(self) -> float:

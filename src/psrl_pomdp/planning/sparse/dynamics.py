@@ -57,18 +57,18 @@ class SparseDynamics(BeliefDynamics):
             limits.reserved += size
             transitions.append(csr_array(kernel))
         together = sum(transitions[1:], start=transitions[0])
-        kept = _reachable_states(together, np.flatnonzero(setting.initial > 0))
-        if len(kept) < model.n_states:
-            transitions = [matrix[kept][:, kept] for matrix in transitions]
-        observations = [csr_array(matrix[kept]) for matrix in setting.observation]
-        starts, weights = first_beliefs(model, kept)
+        reached = _reachable_states(together, np.flatnonzero(setting.initial > 0))
+        if len(reached) < model.n_states:
+            transitions = [matrix[reached][:, reached] for matrix in transitions]
+        observations = [csr_array(matrix[reached]) for matrix in setting.observation]
+        starts, weights = first_beliefs(model, reached)
         return cls(
             tuple(_normalized(matrix) for matrix in transitions),
             tuple(_normalized(matrix) for matrix in observations),
-            setting.cost[:, kept].copy(),
+            setting.cost[:, reached].copy(),
             starts,
             weights,
-            tuple(kept.tolist()),
+            tuple(reached.tolist()),
         )
 
     @property
