@@ -86,7 +86,7 @@ def separated(folder: Path, workers: int, horizon: int, seeds: int, figure: Path
     for agent, curve in found.items():
         grown = fit_growth(curve)
         print(f"{agent}: {curve!r}")
-        print(f"  {grown!r}: {grown.words}")
+        print(f"  {grown!r}: {grown.text}")
     high = found["psrl"].interval[1]
     print(f"below the bound as proved at {int((high < proved).sum())} of {len(proved)} checkpoints")
     print(f"  at the horizon: {high[-1]:.4g} at most, the bound is {proved[-1]:.4g} (ε, α, β, H: {bound})")
@@ -107,7 +107,7 @@ def dirichlet(folder: Path, workers: int, horizon: int, seeds: int, names: Seque
         p = grown.exponent
         print(f"{name}: {curve!r}")
         print(f"  exponent {p.value:.3f}, 95 % in [{p.low:.3f}, {p.high:.3f}] (below 2/3: {p.high < 2 / 3})")
-        print(f"  {grown.words}")
+        print(f"  {grown.text}")
         terms = decomposition(store, "psrl")
         found = terms.check()
         print(

@@ -127,7 +127,7 @@ def growth(workers: int) -> None:
     for label, (name, agent) in asked.items():
         curve, _ = studied(name, 10_000, 16, agent, workers)
         found[label] = curve
-        print(textwrap.fill(f"{label}: {fit_growth(curve).words}", 96, subsequent_indent="    "))
+        print(textwrap.fill(f"{label}: {fit_growth(curve).text}", 96, subsequent_indent="    "))
     figure = regret_figure(found, "Three ways to grow", "")
     save_figure(figure, HERE / "images" / "growth.svg")
 

@@ -43,17 +43,23 @@ class Sensor(Protocol):
     """
 
     @property
-    def n_states(self) -> int: ...
+    def n_states(self) -> int:
+        """The number of states."""
+
     @property
-    def n_actions(self) -> int: ...
+    def n_actions(self) -> int:
+        """The number of actions."""
+
     def likelihood(self, action: int | None, observation: Any) -> Array:
-        """Return η(observation | action, s′) for every s′, shape [S]; `action` None means before the first
-        action.
+        """Return η(observation | action, s′) for every s′, shape [S].
+
+        `action` is None before the first action.
         """
 
     def sample_observation(self, rng: np.random.Generator, action: int | None, state: int) -> Any:
-        """Draw an observation in `state`, which `action` led to; None stands for the time before any
-        action.
+        """Draw an observation in `state`, which `action` led to.
+
+        `action` is None before the first action.
         """
 
 
@@ -72,7 +78,9 @@ class Prior(Protocol):
     """The prior f(θ) over transition kernels. `PSRLAgent` needs these methods and no others."""
 
     @property
-    def setting(self) -> Setting: ...
+    def setting(self) -> Setting:
+        """The POMDP without its transition kernel."""
+
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw a kernel [A, S, S′] from f."""
 
@@ -89,7 +97,9 @@ class Posterior(Protocol):
     """
 
     @property
-    def setting(self) -> Setting: ...
+    def setting(self) -> Setting:
+        """The POMDP without its transition kernel."""
+
     @property
     def expected_counts(self) -> Array:
         """The expected number of visits ñ_t(s, a) before time t, shape [A, S]."""
@@ -112,9 +122,13 @@ class FiniteSupport(Prior, Protocol):
     """A prior on finitely many kernels. Plans can be cached by kernel, and P(θ* | data) is positive."""
 
     @property
-    def kernels(self) -> Array: ...  # [M, A, S, S']
+    def kernels(self) -> Array:
+        """The kernels, shape [M, A, S, S']."""
+
     @property
-    def weights(self) -> Array: ...  # [M]
+    def weights(self) -> Array:
+        """Their prior probabilities, shape [M]."""
+
     def __len__(self) -> int: ...
     def model(self, index: int) -> POMDP:
         """Return kernel `index` as a POMDP with the initial distribution that belongs to the kernel."""
@@ -141,7 +155,8 @@ class HasSupport(Protocol):
     """A prior that declares which transitions are possible. Without this, all transitions may be possible."""
 
     @property
-    def support(self) -> npt.NDArray[np.bool_]: ...  # [A, S, S']
+    def support(self) -> npt.NDArray[np.bool_]:
+        """Which transitions are possible, shape [A, S, S']."""
 
 
 @runtime_checkable
@@ -168,7 +183,9 @@ class Summarizable(Protocol):
     """A posterior with summary statistics, for `agent.info`, certainty equivalence and reports."""
 
     @property
-    def effective_size(self) -> float: ...
+    def effective_size(self) -> float:
+        """The effective number of weighted kernels."""
+
     def mean_model(self) -> ModelSample:
         """Return the posterior mean of θ and a belief."""
 
@@ -192,11 +209,16 @@ class WeightedKernels(Protocol):
     """A posterior that is, or is approximated by, a finite set of weighted kernels."""
 
     @property
-    def kernels(self) -> Array: ...  # [N, A, S, S']
+    def kernels(self) -> Array:
+        """The kernels, shape [N, A, S, S']."""
+
     @property
-    def weights(self) -> Array: ...  # [N]
+    def weights(self) -> Array:
+        """Their weights, shape [N]."""
+
     @property
-    def beliefs(self) -> Array: ...  # [N, S]
+    def beliefs(self) -> Array:
+        """The belief under each kernel, shape [N, S]."""
 
 
 @runtime_checkable
@@ -223,8 +245,9 @@ class BatchUpdates(Protocol):
 
 @runtime_checkable
 class Reversible(Protocol):
-    """A posterior that can return to an earlier state. Other posteriors are copied before each step of an
-    agent.
+    """A posterior that can return to an earlier state.
+
+    Other posteriors are copied before each step of an agent.
     """
 
     def snapshot(self) -> Any:
@@ -239,10 +262,13 @@ class ResumablePrior(Prior, Protocol):
     """A prior whose posteriors can be saved: a file stores `posterior.state()`, and `restore` reads it."""
 
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """A hash of the prior, which a saved posterior contains."""
+
     def restore(self, state: State, rng: np.random.Generator) -> Posterior:
-        """Return the posterior that saved `state`. Its later results equal those of the saved one to the last
-        bit.
+        """Return the posterior that saved `state`.
+
+        Its later results equal those of the saved posterior to the last bit.
         """
 
 
@@ -250,7 +276,8 @@ class ResumablePrior(Prior, Protocol):
 class ReplacesSetting(Protocol):
     """A prior that can be combined with another setting of the same size."""
 
-    def replace(self, *, setting: Setting) -> Self: ...
+    def replace(self, *, setting: Setting) -> Self:
+        """Return the prior with another setting."""
 
 
 # -- planners -------------------------------------------------------------------------------------------
@@ -260,18 +287,26 @@ class Solution(Protocol):
     """A policy over beliefs, and bounds on the optimal average cost in the user's units."""
 
     @property
-    def lower(self) -> float: ...
+    def lower(self) -> float:
+        """A lower bound on the optimal average cost."""
+
     @property
-    def upper(self) -> float: ...
+    def upper(self) -> float:
+        """An upper bound on the optimal average cost."""
+
     @property
-    def status(self) -> str: ...
-    def action(self, belief: Array) -> int: ...
+    def status(self) -> str:
+        """How planning ended, such as "closed" or "time limit"."""
+
+    def action(self, belief: Array) -> int:
+        """Return the action of the policy at a belief, shape [S]."""
 
 
 class Planner(Protocol):
     """A planner that can replace `plan`."""
 
-    def __call__(self, model: POMDP, tolerance: float = ..., time_limit: float | None = ...) -> Solution: ...
+    def __call__(self, model: POMDP, tolerance: float = ..., time_limit: float | None = ...) -> Solution:
+        """Return a solution of the model with bounds that differ by at most `tolerance`."""
 
 
 # -- agents ---------------------------------------------------------------------------------------------
@@ -288,9 +323,12 @@ class Agent(Protocol):
 class SavableAgent(Protocol):
     """An agent that can be saved and resumed after a crash."""
 
-    def to_bytes(self) -> bytes: ...
+    def to_bytes(self) -> bytes:
+        """Return the agent as bytes."""
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self: ...
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the agent that `to_bytes` saved."""
 
 
 @runtime_checkable
@@ -306,19 +344,29 @@ class EpisodicAgent(Protocol):
     """An agent with episodes and visit counts, which `Simulation` records."""
 
     @property
-    def setting(self) -> Setting: ...
+    def setting(self) -> Setting:
+        """The POMDP without its transition kernel."""
+
     @property
-    def time(self) -> int: ...
+    def time(self) -> int:
+        """The time t of the next action."""
+
     @property
-    def episode_number(self) -> int: ...
+    def episode_number(self) -> int:
+        """The number k of the present episode."""
+
     @property
     def steps_taken(self) -> int:
         """The number of actions taken so far."""
 
     @property
-    def pseudo_counts(self) -> npt.NDArray[np.int64]: ...
+    def pseudo_counts(self) -> npt.NDArray[np.int64]:
+        """The pseudo counts of visits Ñ_t(s, a), shape [A, S]."""
+
     @property
-    def expected_counts(self) -> Array: ...
+    def expected_counts(self) -> Array:
+        """The expected number of visits ñ_t(s, a), shape [A, S]."""
+
     @property
     def sampled_filter(self) -> SampledFilter:
         """The kernel θ_k of the present episode, and its belief."""
@@ -335,7 +383,9 @@ class CompiledAgent(Protocol):
     """An agent that compiled code can run for many steps in a simulated environment."""
 
     @property
-    def can_compile(self) -> bool: ...
+    def can_compile(self) -> bool:
+        """Whether compiled code can run the agent now."""
+
     def play(
         self,
         world: EnvironmentState,
@@ -343,7 +393,8 @@ class CompiledAgent(Protocol):
         actions: npt.NDArray[np.uint16],
         readings: npt.NDArray[np.uint16],
         begin: int,
-    ) -> int: ...
+    ) -> int:
+        """Run the agent in `world` from step `begin`, fill in the arrays, and return the step reached."""
 
 
 # -- problems and executors -----------------------------------------------------------------------------
@@ -352,10 +403,12 @@ class CompiledAgent(Protocol):
 class ProblemFactory(Protocol):
     """A function that returns a problem for given keyword parameters."""
 
-    def __call__(self, **parameters: Any) -> POMDP: ...
+    def __call__(self, **parameters: Any) -> POMDP:
+        """Return the problem."""
 
 
 class ExecutorFactory(Protocol):
     """A function that returns a context manager for the `concurrent.futures.Executor` that runs a study."""
 
-    def __call__(self, address: str, workers: int | None) -> AbstractContextManager[Executor]: ...
+    def __call__(self, address: str, workers: int | None) -> AbstractContextManager[Executor]:
+        """Return a context in which an executor runs at `address` with so many workers."""

@@ -2,9 +2,9 @@
 
 A name is looked up among
 
-1. what this package brings, the table `BUILT_IN`, which is also written as entry points in its
+1. the plug-ins of this package, the table `BUILT_IN`, which is also written as entry points in its
    `pyproject.toml`; the table lets a source checkout work whose metadata are missing or old;
-2. what a script has registered with `register`;
+2. the plug-ins that a script has registered with `register`;
 3. the entry points of all installed packages, in the groups `psrl_pomdp.priors`, `psrl_pomdp.agents` and so
    on.
 
@@ -29,7 +29,7 @@ Registration = tuple[str, str, str]  # group, name, importable path
 T = TypeVar("T")
 
 PACKAGE = "psrl-pomdp"
-_LEARNERS = "psrl_pomdp.studies.agent_kinds:"
+_AGENTS = "psrl_pomdp.studies.agent_kinds:"
 _PROBLEMS = "psrl_pomdp.problems."
 
 # group -> name -> importable path; `pyproject.toml` lists the same as entry points, and a test compares them.
@@ -39,7 +39,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "dirichlet": "psrl_pomdp.studies.priors:dirichlet_of",
     },
     "agents": {
-        kind: f"{_LEARNERS}{kind.upper().replace('-', '_')}"
+        kind: f"{_AGENTS}{kind.upper().replace('-', '_')}"
         for kind in (
             "psrl", "mean", "map", "ba-pomcp", "oas-ucrl", "oas-ucrl-actions", "seeu-known", "seeu",
             "sm-ucrl", "tsde", "memoryless", "calendar", "oracle", "random",
@@ -77,15 +77,15 @@ BUILT_IN: dict[str, dict[str, str]] = {
 }  # fmt: skip
 GROUPS = tuple(BUILT_IN)
 
-_STAYS_HERE = ("executors",)  # used in the main process only; all else is imported by worker processes too
+_MAIN_PROCESS_ONLY = ("executors",)  # worker processes import the plug-ins of all other groups
 _PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
-_look_here = False
+_search_cwd = False
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """Where a name leads: the importable path `module:attribute`, and the package that it came with."""
+    """A plug-in: its name, its importable path `module:attribute`, and the package that provides it."""
 
     group: str
     name: str
@@ -127,7 +127,7 @@ def _imported(plugin: Plugin) -> Any:
         found: Any = import_module(module)
     except (Exception, SystemExit) as error:
         missing = isinstance(error, ModuleNotFoundError) and module.startswith(error.name or "?")
-        here = f" (the current directory, {Path.cwd()}, was searched too)" if missing and _look_here else ""
+        here = f" (the current directory, {Path.cwd()}, was searched too)" if missing and _search_cwd else ""
         raise plugin.error(f"cannot be imported: {type(error).__name__}: {error}{here}") from error
     for name in attributes.split("."):
         try:
@@ -142,7 +142,7 @@ def _imported(plugin: Plugin) -> Any:
 
 
 def is_path(text: str) -> bool:
-    """Whether a text is an importable path.
+    """Return whether a text is an importable path.
 
     >>> [is_path(text) for text in ("mypackage.agent:MyAgent", "psrl", "ray://host:10001", "C:/model.json")]
     [True, False, False, False]
@@ -152,12 +152,12 @@ def is_path(text: str) -> bool:
 
 def search_current_directory() -> None:
     """Let importable paths also name modules in the current directory, after all installed ones."""
-    global _look_here  # noqa: PLW0603 - one switch of the process
-    _look_here = True
+    global _search_cwd  # noqa: PLW0603 - one switch of the process
+    _search_cwd = True
 
 
 def _add_current_directory() -> None:
-    if _look_here and str(Path.cwd()) not in sys.path:
+    if _search_cwd and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
 
 
@@ -189,7 +189,7 @@ def load(group: str, name: str) -> Any:
 
 
 def unknown(group: str, name: str) -> UnknownNameError:
-    """Return the error for a name that nothing answers to."""
+    """Return the error for a name that no plug-in has."""
     known = names(group)
     return UnknownNameError(
         f"{name!r} is not among the {group}{did_you_mean(name, known)}; known are {', '.join(known)}; "
@@ -241,7 +241,7 @@ def _own(group: str, name: str) -> Plugin:
 
 
 def _installed(group: str) -> tuple[Plugin, ...]:
-    """The entry points of other packages; this package's own say no more than `BUILT_IN`."""
+    """Return the entry points of other packages; those of this package repeat `BUILT_IN`."""
     return tuple(plugin for plugin in from_metadata(group) if not plugin.built_in)
 
 
@@ -289,20 +289,20 @@ def register(group: str, name: str, factory: Any) -> None:
     if not _NAME.fullmatch(str(name)):
         raise PluginError(f"{name!r} is no name of a plug-in: letters, digits, dots and hyphens only")
     if name in names(group):
-        taken = next(plugin for plugin in plugins(group) if plugin.name == name)
-        raise PluginError(f"the name {name!r} is taken, by the {taken}")
+        owner = next(plugin for plugin in plugins(group) if plugin.name == name)
+        raise PluginError(f"the name {name!r} is taken, by the {owner}")
     if isinstance(factory, str):
         plugin = Plugin(group, name, factory)
         _imported(plugin)
     else:
         plugin = Plugin(group, name, _path_of(group, name, factory))
-    if group in _STAYS_HERE and not isinstance(factory, str):
+    if group in _MAIN_PROCESS_ONLY and not isinstance(factory, str):
         _objects[group, name] = factory
     _registered[group, name] = plugin
 
 
 def unregister(group: str, name: str) -> None:
-    """Forget what `register` was given under this name."""
+    """Remove the plug-in that `register` added under this name."""
     if (_checked(group), name) not in _registered:
         raise UnknownNameError(f"nothing was registered as {name!r} of the group psrl_pomdp.{group}")
     del _registered[group, name]
@@ -310,10 +310,13 @@ def unregister(group: str, name: str) -> None:
 
 
 def _path_of(group: str, name: str, factory: Any) -> str:
-    """The importable path of an object. Raises `PluginError` where worker processes could not import it."""
+    """Return the importable path of an object.
+
+    Raises `PluginError` where worker processes could not import it.
+    """
     module, attribute = getattr(factory, "__module__", None), getattr(factory, "__qualname__", None)
     path = f"{module or '?'}:{attribute or type(factory).__qualname__}"
-    if group in _STAYS_HERE:
+    if group in _MAIN_PROCESS_ONLY:
         return path
     why = ""
     if not isinstance(module, str) or not isinstance(attribute, str):
@@ -335,9 +338,9 @@ def _path_of(group: str, name: str, factory: Any) -> str:
 
 
 def registrations() -> tuple[Registration, ...]:
-    """Return what worker processes must know of `register`, as plain texts."""
+    """Return the registrations that worker processes need, as strings."""
     return tuple((group, name, plugin.path) for (group, name), plugin in _registered.items()
-                 if group not in _STAYS_HERE)  # fmt: skip
+                 if group not in _MAIN_PROCESS_ONLY)  # fmt: skip
 
 
 def call_with(known: Iterable[Registration], function: Callable[..., T], *args: Any, **options: Any) -> T:
@@ -347,7 +350,7 @@ def call_with(known: Iterable[Registration], function: Callable[..., T], *args: 
     return function(*args, **options)
 
 
-# -- where it came from ---------------------------------------------------------------------------------
+# -- provenance ----------------------------------------------------------------------------------------
 
 
 def provenance(plugin: Plugin) -> dict[str, str]:
@@ -355,13 +358,13 @@ def provenance(plugin: Plugin) -> dict[str, str]:
 
     Code that belongs to no installed package has no version; the SHA-256 of its file is recorded instead.
     """
-    words = {"group": f"psrl_pomdp.{plugin.group}", "name": plugin.name, "path": plugin.path}
+    record = {"group": f"psrl_pomdp.{plugin.group}", "name": plugin.name, "path": plugin.path}
     package, version = plugin.package, plugin.version
     if not package:
         package, version = _distribution_of(plugin.path.partition(":")[0])
     if package:
-        return words | {"package": package, "version": version}
-    return words | {"sha256": _digest_of(plugin)}
+        return record | {"package": package, "version": version}
+    return record | {"sha256": _digest_of(plugin)}
 
 
 def _distribution_of(module: str) -> tuple[str, str]:

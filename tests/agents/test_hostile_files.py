@@ -180,7 +180,7 @@ def test_what_we_pack_can_always_be_unpacked(arrays: dict[str, Any]) -> None:
     data = pack(arrays)
     for _ in range(2):
         data = pack({"inner": np.frombuffer(data, np.uint8)})
-    room = archives.Room.for_file(data)
+    room = archives.SizeLimit.for_file(data)
     room.left -= archives._ALWAYS
     for _ in range(2):
         data = unpack(data, "x", room)["inner"].tobytes()

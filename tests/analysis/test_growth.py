@@ -53,7 +53,7 @@ def test_a_logarithm_is_found(seed: int) -> None:
     assert found.verdict == "logarithmic"
     assert found.slope.low < 3.0 < found.slope.high  # false alarm .003, if the interval is exact
     assert found.slope.high - found.slope.low < 1.0
-    assert found.words.startswith("logarithmic")
+    assert found.text.startswith("logarithmic")
 
 
 @pytest.mark.parametrize("p", [0.5, 2.0 / 3.0, 1.0])
@@ -61,7 +61,7 @@ def test_a_power_is_found(p: float) -> None:
     found = fit_growth(curve(noisy(2.0 * TIMES.astype(float) ** p, 0.5)))
     assert found.verdict == "power"
     assert found.exponent.low < p < found.exponent.high
-    assert ("linear growth is not excluded" in found.words) == (p == 1.0)
+    assert ("linear growth is not excluded" in found.text) == (p == 1.0)
 
 
 def test_undecided_where_noise_hides_it() -> None:
@@ -69,15 +69,15 @@ def test_undecided_where_noise_hides_it() -> None:
     assert found.verdict in ("undecided", "no growth")
     few = fit_growth(curve(noisy(2.0 + 3.0 * np.log(TIMES), 0.1, n_runs=4)))
     assert few.verdict == "undecided"
-    assert "4 runs are too few" in few.words
+    assert "4 runs are too few" in few.text
 
 
 def test_what_flattens_is_said_to() -> None:
     """Growth that ends at T = 300."""
     found = fit_growth(curve(noisy(3.0 * np.log(np.minimum(TIMES, 300)), 0.1)))
     assert found.verdict == "logarithmic"
-    assert "flatter still" in found.words
-    assert "flatter still" not in fit_growth(curve(noisy(3.0 * np.log(TIMES), 0.1))).words
+    assert "flatter still" in found.text
+    assert "flatter still" not in fit_growth(curve(noisy(3.0 * np.log(TIMES), 0.1))).text
 
 
 def test_no_growth() -> None:
@@ -89,7 +89,7 @@ def test_planning_error_that_could_be_growth() -> None:
     lower = noisy(2.0 + 3.0 * np.log(TIMES), 0.1)
     found = fit_growth(curve(lower, lower + 0.1 * TIMES))
     assert found.verdict == "undecided"
-    assert "plan more closely" in found.words
+    assert "use a smaller tolerance" in found.text
 
 
 def test_the_bootstrap_repeats() -> None:
@@ -110,3 +110,9 @@ def test_intervals_cover() -> None:
 def test_too_few_times() -> None:
     with pytest.raises(InvalidModelError, match="at least 6"):
         fit_arrays([1, 2, 3], np.zeros((9, 3)))
+
+
+def test_the_verdict_has_its_old_name() -> None:
+    found = fit_growth(curve(noisy(3.0 * np.log(TIMES), 0.1)))
+    with pytest.warns(DeprecationWarning, match=r"Growth\.words is now Growth\.text"):
+        assert found.words == found.text

@@ -100,7 +100,7 @@ def test_averages_that_depend_on_the_start_are_called_so(capsys: pytest.CaptureF
     code, out, _ = run("solve", "blind-cycle", *COARSE, capsys=capsys)
     assert code == 0
     assert "the initial distribution of the model" in out
-    assert "always cautious: the controller has one node only" in out
+    assert "always cautious: the controller has only one node" in out
     code, out, _ = run("solve", "two-rooms", "--json", capsys=capsys)
     found = json.loads(out)
     assert code == 0
@@ -155,7 +155,7 @@ def test_the_json_controller_proves_the_upper_bound(capsys: pytest.CaptureFixtur
 def test_a_reading_that_cannot_come_has_no_successor() -> None:
     model = problem("bridge-repair")
     found = plan(model, 1e-3)
-    comes = policy_words.possible_readings(found, model)
+    comes = policy_words.possible_observations(found, model)
     for node, row in enumerate(policy_words.successors(found, model)):
         a = int(found.controller.actions[node])
         chance = np.einsum("st,to->o", model.transition[a], model.setting.observation[a])
@@ -494,7 +494,7 @@ def test_shares_agree_with_brute_force(name: str) -> None:
     n = 80
     beliefs = [((i + 0.4) / n, (j + 0.3) / n) for i in range(n) for j in range(n - i - 1)]
     played = [found.action([p, q, 1 - p - q]) for p, q in beliefs]
-    shares = policy_words.shares(found)
+    shares = policy_words.action_shares(found)
     assert sum(shares.values()) == pytest.approx(1.0)
     for action in range(model.n_actions):
         assert shares.get(action, 0.0) == pytest.approx(played.count(action) / len(played), abs=3 / n)
@@ -518,7 +518,7 @@ def test_readings_with_the_same_successor_go_together() -> None:
     readings = ("a", "b", "c", "d", "e", "f")
     assert policy_words._edges(readings, [1, 2, 1, None, 7, 2], 7) == "a, c → 1; b, f → 2; e → stays"
     assert policy_words._edges(readings, [3, 1, 3, 3, 3, 3], 0) == "b → 1; else → 3"
-    assert policy_words._edges(readings, [3, None, 3, 3, 3, 3], 3) == "whatever is read → stays"
+    assert policy_words._edges(readings, [3, None, 3, 3, 3, 3], 3) == "any observation → stays"
 
 
 def test_large_controllers_are_cut_short() -> None:
@@ -610,7 +610,7 @@ def test_regions_of_the_triangle_have_the_shares() -> None:
     for node in np.unique(policy_words.best_nodes(vectors, policy_words.triangle_cells())):
         x, y = plan_figures._region(vectors[node], vectors).T[:2]
         area[int(found.controller.actions[node])] += abs(x @ np.roll(y, 1) - y @ np.roll(x, 1))
-    for action, share in policy_words.shares(found).items():
+    for action, share in policy_words.action_shares(found).items():
         assert area[action] == pytest.approx(share, abs=0.01)
 
 
@@ -623,7 +623,7 @@ def test_a_plan_without_a_round_can_be_drawn(tiger_plan: Plan) -> None:
 
 
 def test_more_actions_than_colours() -> None:
-    styles = style.paint_of(range(20))
+    styles = style.action_styles(range(20))
     assert len({(style["facecolor"], style.get("hatch")) for style in styles.values()}) == 20
 
 

@@ -26,7 +26,13 @@ from psrl_pomdp.inference.hidden_paths import expected_transitions, sample_paths
 from psrl_pomdp.inference.refresh import AdaptationState, beliefs_and_visits, gibbs, hamiltonian
 from psrl_pomdp.inference.rows import FreeRows, to_kernels
 from psrl_pomdp.inference.workspace import flat
-from psrl_pomdp.testing.calibration import functionals, replay, sampling_identity, simulate, z_scores
+from psrl_pomdp.testing.calibration import (
+    functionals,
+    replay,
+    sampling_identity,
+    simulate_from_prior,
+    z_scores,
+)
 
 
 def sensor(n_states: int, sharpness: float) -> Array:
@@ -55,7 +61,7 @@ def structured(sharpness: float) -> DirichletPrior:
 def lived(prior: DirichletPrior, length: int, seed: int) -> DirichletPosterior:
     rng = np.random.default_rng(seed)
     posterior = prior.posterior(rng)
-    replay(posterior, simulate(prior, length, rng).history)
+    replay(posterior, simulate_from_prior(prior, length, rng).history)
     return posterior
 
 
@@ -178,10 +184,10 @@ def test_perfect_observation_gives_the_product_of_dirichlets() -> None:
     """Refreshed kernels are independent draws: Kolmogorov-Smirnov on 32 × 40 of them, false alarm 1e-6."""
     setting = Setting(np.eye(3), np.zeros((2, 3)), [1.0, 0.0, 0.0])
     prior = DirichletPrior(setting, np.full((2, 3, 3), 0.5))
-    world = simulate(prior, 60, np.random.default_rng(2), lost=0.0)
+    world = simulate_from_prior(prior, 60, np.random.default_rng(2), missing_rate=0.0)
     posterior = prior.posterior(np.random.default_rng(3))
     replay(posterior, world.history)
-    path = [0, *world.history.readings]
+    path = [0, *world.history.observations]
     counts = np.zeros((2, 3, 3))
     for i, a in enumerate(world.history.actions):
         counts[a, path[i], path[i + 1]] += 1
@@ -208,13 +214,13 @@ def test_one_unknown_number_agrees_with_a_fine_grid(sharpness: float) -> None:
     known = {(0, 1): [0.3, 0.5, 0.2], (0, 2): [0.1, 0.1, 0.8]}
     setting = Setting(sensor(3, sharpness), np.zeros((1, 3)), np.full(3, 1 / 3))
     prior = DirichletPrior(setting, [[[2.0, 1.0, 0.0], [1.0] * 3, [1.0] * 3]], known=known)
-    history = simulate(prior, 150, np.random.default_rng(6)).history
+    history = simulate_from_prior(prior, 150, np.random.default_rng(6)).history
     p = (np.arange(2000) + 0.5) / 2000
     kernels = np.repeat(prior.mean[None], 2000, axis=0)
     kernels[:, 0, 0] = np.stack([p, 1 - p, 0 * p], axis=1)
     exact = belief.make_filter_bank(setting, kernels, p / p.sum())  # Beta(2, 1)
     belief.start_filters(exact, np.full((3, 2000), 1 / 3), belief.first_likelihood(setting, history.first))
-    for a, o in zip(history.actions, history.readings, strict=True):
+    for a, o in zip(history.actions, history.observations, strict=True):
         belief.update(exact, a, 3 if o is None else o)
     weights = belief.weights(exact)
     mean = weights @ p
@@ -239,7 +245,7 @@ def test_moves_leave_the_posterior_invariant(prior: DirichletPrior, move: str) -
     rng = np.random.default_rng(8)
     gaps = []
     for _ in range(1200):
-        world = simulate(prior, 6, rng)
+        world = simulate_from_prior(prior, 6, rng)
         posterior = DirichletPosterior(prior, rng, size=8)
         posterior.start(world.history.first)
         _write(posterior, world.history)
@@ -256,7 +262,7 @@ def test_moves_leave_the_posterior_invariant(prior: DirichletPrior, move: str) -
 def _write(posterior: DirichletPosterior, history: Any) -> None:
     """A history without its effect on the ensemble."""
     lost = posterior.setting.n_observations
-    readings = np.array([lost if o is None else o for o in history.readings])
+    readings = np.array([lost if o is None else o for o in history.observations])
     posterior._past.write(np.array(history.actions), readings)
     posterior._past.length = len(readings)
     posterior._space.fit(len(readings))
@@ -313,7 +319,7 @@ def test_geweke(move: str) -> None:
     values = []
     for _ in range(4000):
         kernel = to_kernels(posterior._rows, log_rows)[..., 0]
-        _write(posterior, simulate(_Fixed(prior, kernel), 5, rng).history)
+        _write(posterior, simulate_from_prior(_Fixed(prior, kernel), 5, rng).history)
         posterior._past.length = 5
         log_rows = _moved(posterior, log_rows, move, rng)
         posterior._past.length = 0
@@ -396,8 +402,8 @@ def test_lost_readings_teach_nothing() -> None:
 
 def test_one_by_one_many_and_resumed_are_the_same_to_the_last_bit(tmp_path: Any) -> None:
     prior = structured(0.4)
-    history = simulate(prior, 400, np.random.default_rng(12)).history
-    readings = np.array([-1 if o is None else o for o in history.readings])
+    history = simulate_from_prior(prior, 400, np.random.default_rng(12)).history
+    readings = np.array([-1 if o is None else o for o in history.observations])
     one, many = (prior.posterior(np.random.default_rng(13)) for _ in range(2))
     replay(one, history)
     many.start(None)

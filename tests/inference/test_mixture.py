@@ -27,7 +27,7 @@ from psrl_pomdp.agents.baselines.certainty import MAPAgent, MeanAgent
 from psrl_pomdp.inference import filter_bank as belief
 from psrl_pomdp.inference.parameter_group import HistoryTarget
 from psrl_pomdp.testing.calibration import Draw, replay
-from psrl_pomdp.testing.calibration import simulate as lived
+from psrl_pomdp.testing.calibration import simulate_from_prior as lived
 
 pytestmark = pytest.mark.filterwarnings("ignore::psrl_pomdp.CoarsePlanWarning")
 
@@ -81,7 +81,7 @@ def test_a_refresh_of_one_group_finds_beliefs_and_visits_and_leaves_the_others()
     start = np.repeat(PUMP.initial[:, None], size, axis=1)
     belief.start_filters(again, start, belief.first_likelihood(PUMP, history.first))
     lost = PUMP.n_observations
-    readings = np.array([lost if o is None else o for o in history.readings])
+    readings = np.array([lost if o is None else o for o in history.observations])
     belief.update_many(again, np.array(history.actions), readings)
     alive = posterior.weights > 0
     assert posterior.beliefs[alive] == pytest.approx(again.belief.T[alive], abs=1e-9)

@@ -33,7 +33,7 @@ from psrl_pomdp.analysis.concentration import estimate_concentration
 from psrl_pomdp.inference.moves import HMC, DifferentialEvolution, RandomWalk
 from psrl_pomdp.inference.parameter_group import HistoryTarget
 from psrl_pomdp.testing.calibration import replay
-from psrl_pomdp.testing.calibration import simulate as lived
+from psrl_pomdp.testing.calibration import simulate_from_prior as lived
 
 pytestmark = pytest.mark.filterwarnings("ignore::psrl_pomdp.CoarsePlanWarning")
 
@@ -59,7 +59,7 @@ def test_the_likelihood_is_the_sum_over_every_hidden_path() -> None:
     parameters = WEAR.sample_parameters(np.random.default_rng(2), 5)
     start = np.repeat(PUMP.initial[None], 5, axis=0)
     exact = every_path(
-        PUMP, WEAR.kernels(parameters), start, history.first, history.actions, history.readings
+        PUMP, WEAR.kernels(parameters), start, history.first, history.actions, history.observations
     )
     found = target.log_likelihood(parameters)
     assert found - found[0] == pytest.approx(np.log(exact.likelihood / exact.likelihood[0]), abs=1e-10)

@@ -61,7 +61,7 @@ def test_arrays_are_where_they_belong() -> None:
     assert TIGER.setting.initial.tolist() == [0.5, 0.5]
     assert TIGER.setting.first_observation is None
     assert TIGER.name == "x"
-    assert TIGER.remarks == ("discount 0.95 was read and is not used: the average over time is optimised",)
+    assert TIGER.remarks == ("discount 0.95 was read and is not used: the average over time is optimized",)
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ def test_rewards_of_next_state_and_reading_become_expectations() -> None:
     assert read("\n".join(by_state)).setting.own_cost == pytest.approx(5 * transition[:, :, 2], abs=1e-12)
 
 
-def test_rows_rounded_to_six_digits_are_renormalised() -> None:
+def test_rows_rounded_to_six_digits_are_renormalized() -> None:
     m = read(replaced("T: open uniform", "T: open\n0.333333 0.666666\n0.5 0.5"))
     assert m.transition[1, 0] == pytest.approx([1 / 3, 2 / 3], abs=1e-15)
-    assert any("renormalised" in remark for remark in m.remarks)
+    assert any("renormalized" in remark for remark in m.remarks)
 
 
 @pytest.mark.parametrize(
@@ -262,15 +262,15 @@ def test_rows_rounded_to_six_digits_are_renormalised() -> None:
         (replaced("discount", "discout"), 1, "unknown keyword 'discout' (did you mean 'discount'?)"),
         (replaced("0.95", "1.5"), 1, "discount 1.5 is not between 0 and 1"),
         (replaced("0.95", "nan"), 1, "discount: expected a number, found 'nan'"),
-        (replaced("0.95", "0.9 0.5"), 1, "discount: 2 numbers where 1 belong"),
+        (replaced("0.95", "0.9 0.5"), 1, "discount: 2 numbers, expected 1"),
         (replaced("0.85 0.15", "0.85 1_5"), 9, "O: expected a number, found '1_5'"),
         (replaced("0.85 0.15", "0.85 \u0661"), 9, "O: expected a number"),
         (replaced("0.85 0.15", "0.85 inf"), 9, "O: expected a number, found 'inf'"),
         (replaced("* -100", "* -1e999"), 13, "R: a number is too large"),
-        (replaced("0.85 0.15\n", "0.85\n"), 8, "O: 3 numbers where 4 (2 x 2) belong"),
-        (replaced("-100", "-100 4"), 13, "R: 2 numbers where 1 belong"),
-        (replaced("R: open : left : * : * -100", "R: open -100"), 13, "R: 1 fields; wanted 2 to 4"),
-        (replaced("R: open : left", "R: open : left : *"), 13, "R: 5 fields; wanted 2 to 4"),
+        (replaced("0.85 0.15\n", "0.85\n"), 8, "O: 3 numbers, expected 4 (2 x 2)"),
+        (replaced("-100", "-100 4"), 13, "R: 2 numbers, expected 1"),
+        (replaced("R: open : left : * : * -100", "R: open -100"), 13, "R: 1 fields; expected 2 to 4"),
+        (replaced("R: open : left", "R: open : left : *"), 13, "R: 5 fields; expected 2 to 4"),
         (replaced("states: left right", "states: left left"), 3, "two states are called 'left'"),
         (replaced("states: left right", "states: left\n2"), 4, "'2' cannot be the name of a state"),
         (replaced("states: left right", "states: uniform x"), 3, "'uniform' cannot be the name"),
@@ -288,13 +288,13 @@ def test_rows_rounded_to_six_digits_are_renormalised() -> None:
         (PREAMBLE + "T: listen :\n" + BODY, 7, "unknown state 'T'"),
         (PREAMBLE + BODY + "T:", 15, "T: ends too early"),
         (PREAMBLE + BODY + "T: listen", 15, "T: nothing follows"),
-        (":" + PREAMBLE + BODY, 1, "a colon with no word before it"),
-        (replaced("T: open", "T:: open"), 7, "a colon with no word before it"),
+        (":" + PREAMBLE + BODY, 1, "a colon without a keyword or a field before it"),
+        (replaced("T: open", "T:: open"), 7, "a colon without a keyword or a field before it"),
         ("tiger\n" + PREAMBLE + BODY, 1, "expected a keyword such as 'states:', found 'tiger'"),
         ("# only a comment", 1, "nothing in the file"),
         (replaced("T: open", "start: nowhere\nT: open"), 7, "unknown state 'nowhere'"),
         (replaced("T: open", "start: 0.5 0.4\nT: open"), 7, "start sums to 0.9"),
-        (replaced("T: open", "start: 0.5 0.4 .1\nT: open"), 7, "start: 3 numbers where 2 belong"),
+        (replaced("T: open", "start: 0.5 0.4 .1\nT: open"), 7, "start: 3 numbers, expected 2"),
         (
             replaced("T: open", "start include: left lef\nT: open"),
             7,

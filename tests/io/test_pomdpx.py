@@ -95,9 +95,9 @@ TIGER = """<?xml version="1.0" encoding="ISO-8859-1"?>
 </RewardFunction>
 </pomdpx>
 """
-NOT_USED = "discount 0.95 was read and is not used: the average over time is what is optimised"
+NOT_USED = "discount 0.95 was read and is not used: the average over time is optimized"
 EXPECTED = (
-    "the reward depends on the next state or reading: "
+    "the reward depends on the next state or observation: "
     "its expectation under the file's own dynamics was formed"
 )
 
@@ -125,7 +125,7 @@ def test_name_falls_back_on_the_file_and_the_discount_is_optional() -> None:
     assert model == read(TIGER)
 
 
-def test_rows_are_renormalised_within_the_tolerance() -> None:
+def test_rows_are_renormalized_within_the_tolerance() -> None:
     model = read(TIGER.replace("0.85 0.15 0.15 0.85", "0.850004 0.15 0.15 0.85"))
     np.testing.assert_allclose(model.setting.observation.sum(axis=-1), 1.0, rtol=1e-15)
     assert model.setting.observation[0, 0, 0] == pytest.approx(0.850004 / 1.000004, rel=1e-14)
@@ -423,7 +423,7 @@ def test_one_table_may_hold_several_variables() -> None:
         ("<Parent>act door_1", "<Parent>act door_0", "'door_0' (previous state) in a <Parent> that takes:"),
         ("<Parent>act door_1", "<Parent>act act", "names a variable twice"),
         ("<Parent>act door_1", "<Parent>", "<Parent> is empty"),
-        ("<Var>roar", "<Var>gain", "'gain' (reward) in a <Var> that takes: reading"),
+        ("<Var>roar", "<Var>gain", "'gain' (reward) in a <Var> that takes: observation"),
         ("<Var>door_1", "<Var>door_0", "that takes: current state"),
         ("0.85 0.15 0.15 0.85", "0.85 0.15 0.15 0.75", "'act' = 'listen', 'door_1' = 'right' sum to 0.9"),
         ("0.85 0.15 0.15 0.85", "0.85 0.15 0.15", "has 3 numbers, not 4"),
@@ -494,7 +494,7 @@ GOOD = small(entry("* * * -", "uniform"))
         (small(entry("* s0 * -", "uniform")), "uniform", "given 'a' = 'a0', 'x' = 's1', 'u' = 'no' sum to 0"),
         (GOOD.replace("TBL", "CONT"), "CONT", "Parameter type 'CONT'"),
         (GOOD.replace("TBL", "DD"), '"DD"', "<Entry> has no place in a Parameter of type DD"),
-        (GOOD.replace("ValueTable", "ProbTable"), "0 0.5 1", "a <ValueTable> is wanted"),
+        (GOOD.replace("ValueTable", "ProbTable"), "0 0.5 1", "expected a <ValueTable>"),
         (GOOD.replace("<pomdpx", "<POMDPX"), "<POMDPX", "unknown element 'POMDPX'"),
     ],
 )  # fmt: skip
@@ -596,13 +596,13 @@ def test_undeclared_entities_are_malformed() -> None:
                 for i in range(2000)
             ),
             (
-                "more than 10^15 states, 3 actions and 2 readings: transition[a, s, s′] would have more"
+                "more than 10^15 states, 3 actions and 2 observations: transition[a, s, s′] would have more"
                 " than 10^15 entries, the limit is 100000"
             ),
         ),
         (
             '<StateVar vnamePrev="p" vnameCurr="c"><NumValues>999999999</NumValues></StateVar>',
-            "1999999998 states, 3 actions and 2 readings: transition[a, s, s′]",
+            "1999999998 states, 3 actions and 2 observations: transition[a, s, s′]",
         ),
         (
             '<ObsVar vname="many"><NumValues>100000</NumValues></ObsVar>',
@@ -610,7 +610,7 @@ def test_undeclared_entities_are_malformed() -> None:
         ),
         (
             '<ActionVar vname="many"><NumValues>8000</NumValues></ActionVar>',
-            "2 states, 24000 actions and 2 readings: their names would take more room",
+            "2 states, 24000 actions and 2 observations: their names would take more memory",
         ),
     ],
 )

@@ -17,14 +17,14 @@ from psrl_pomdp.models.structure import recurrent_classes
 from psrl_pomdp.planning.accuracy import Accuracy
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.lower.certificate import LowerCertificate
-from psrl_pomdp.planning.mdp import optimal_gain
-from psrl_pomdp.planning.multichain.bounds import MultichainBounds
-from psrl_pomdp.planning.multichain.gains import (
+from psrl_pomdp.planning.markov.gains import (
     end_components,
     gain_and_bias,
     max_transient_steps,
     multichain_policy_iteration,
 )
+from psrl_pomdp.planning.mdp import optimal_gain
+from psrl_pomdp.planning.multichain.bounds import MultichainBounds
 from psrl_pomdp.planning.rounds import iterate
 from psrl_pomdp.planning.upper.evaluation import Controller
 

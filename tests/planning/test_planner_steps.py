@@ -25,7 +25,8 @@ from psrl_pomdp.planning.limits import never_expired
 from psrl_pomdp.planning.lower import interpolation_steps as steps
 from psrl_pomdp.planning.lower.grid import Grid
 from psrl_pomdp.planning.lower.refinement import GridRefinement
-from psrl_pomdp.planning.lower.relative_values import solve_gmres, solve_lu
+from psrl_pomdp.planning.markov.chains import Chain, apply_transposed
+from psrl_pomdp.planning.markov.relative_values import solve_gmres, solve_lu
 from psrl_pomdp.planning.parameters import (
     ControllerParameters,
     GridParameters,
@@ -34,7 +35,6 @@ from psrl_pomdp.planning.parameters import (
     SearchParameters,
 )
 from psrl_pomdp.planning.rounds import iterate
-from psrl_pomdp.planning.upper.chains import Chain, apply_transposed
 from psrl_pomdp.planning.upper.controllers import ControllerSearch
 from psrl_pomdp.planning.upper.nodes import belief_trajectory
 

@@ -26,20 +26,20 @@ from psrl_pomdp import (
     problem,
     verify,
 )
-from psrl_pomdp._serialization.archives import Room, pack, unpack
+from psrl_pomdp._serialization.archives import SizeLimit, pack, unpack
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.planning import Round
 from psrl_pomdp.planning import solve as planner
 from psrl_pomdp.planning.dynamics import Dynamics
 from psrl_pomdp.planning.limits import LimitReached, Limits, unlimited
 from psrl_pomdp.planning.lower.informed import InformedCertificate
-from psrl_pomdp.planning.lower.informed_bound import InformedBound
 from psrl_pomdp.planning.multichain.closed_classes import AbsorbingStates, closed_class_problems
 from psrl_pomdp.planning.parameters import PlannerParameters, RepresentationParameters
 from psrl_pomdp.planning.sparse.beliefs import covering_points
 from psrl_pomdp.planning.sparse.bound_pair import SparseBoundPair
 from psrl_pomdp.planning.sparse.controllers import SparseControllerSearch
 from psrl_pomdp.planning.sparse.dynamics import SparseDynamics
+from psrl_pomdp.planning.sparse.informed_bound import InformedBound
 from psrl_pomdp.planning.upper.controllers import ControllerSearch
 
 
@@ -351,7 +351,7 @@ def test_sparse_plans_are_played_saved_and_loaded(sparse_plan: tuple[Plan, POMDP
 
 def test_a_file_with_spoiled_points_is_refused(sparse_plan: tuple[Plan, POMDP]) -> None:
     found, _ = sparse_plan
-    arrays = unpack(found.to_bytes(), "plan", Room(10**7))
+    arrays = unpack(found.to_bytes(), "plan", SizeLimit(10**7))
     for name, spoiled_array in (
         ("point_ends", arrays["point_ends"][::-1]),
         ("point_ends", arrays["point_ends"][:-1]),

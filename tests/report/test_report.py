@@ -114,7 +114,7 @@ def test_regret_is_that_of_the_summary(tiger: Store) -> None:
 
 
 def test_posteriors_are_measured_as_their_priors_want(tiger: Store) -> None:
-    found = PageData(tiger).concentrations
+    found = PageData(tiger).posterior_curves
     assert {measure: list(agents) for measure, agents in found.items()} == {
         "weight": ["psrl"],
         "distance": ["psrl-rows"],
@@ -170,14 +170,14 @@ def test_a_replay_is_the_run_that_was_kept(tiger: Store, agent: str) -> None:
     assert found.same
     assert (found.own_beliefs is None) == (agent == "random")
     world = problem("tiger")
-    belief = first_belief(world, found.readings[0])
+    belief = first_belief(world, found.observations[0])
     for t, action in enumerate(found.actions):
         assert found.beliefs[t] == pytest.approx(belief, abs=6e-5)
         assert found.costs[t] == pytest.approx(float(world.setting.own_cost[action, found.states[t]]))
         if t + 1 < len(found.actions):
-            reading = found.readings[t + 1]
-            assert reading is not None
-            belief = (belief @ world.transition[action]) * world.setting.observation[action][:, reading]
+            observation = found.observations[t + 1]
+            assert observation is not None
+            belief = (belief @ world.transition[action]) * world.setting.observation[action][:, observation]
             belief = belief / belief.sum()
 
 
@@ -200,19 +200,17 @@ def test_the_verdict_names_the_leader_and_how_sure_it_is(tiger: Store) -> None:
     assert ahead.startswith("After 300 steps, psrl")
     assert "random" in ahead
     assert "95 % interval" in ahead
-    assert (
-        growing == "How its regret grows with time is undecided: 3 runs are too few; 5 at least are needed."
-    )
+    assert growing == "The growth of its regret is undecided: 3 runs are too few; at least 5 are needed."
 
 
 def test_one_run_is_no_evidence(tmp_path: Path) -> None:
     words: dict[str, Any] = {"problem": "tiger", "horizon": 40, "seeds": 1, "agents": [{"kind": "psrl"}]}
     ahead, growing = verdict(PageData(studied(tmp_path / "a", study_from(words))))
-    assert "one run says nothing" in ahead
-    assert "cannot be said" in growing
+    assert "one run gives no confidence interval" in ahead
+    assert "was not analyzed" in growing
     words["agents"].append({"kind": "random"})
     ahead, _ = verdict(PageData(studied(tmp_path / "b", study_from(words))))
-    assert "nobody can be called ahead" in ahead
+    assert "may be chance" in ahead
 
 
 # -- nothing from outside, and nothing but text from names ------------------------------------------
@@ -526,7 +524,7 @@ def test_a_csv_holds_the_numbers_of_its_figure(hostile: Store, tmp_path: Path, b
     shown.click("#figure-replay [data-csv]")
     text = shown.evaluate("window.kept[0].text()")
     header, first, *rest = text.splitlines()
-    assert header.startswith("step,reading,action,hidden state,")
+    assert header.startswith("step,observation,action,hidden state,")
     assert '"</script><img src=x onerror=alert(1)><b>&amp;""%{x}$x$0o"' in first
     assert len(rest) == 29
 

@@ -193,8 +193,8 @@ def test_a_prior_without_a_kind_has_a_study_and_a_page(
         store.write(job, perform(study, job))
     data = PageData(StudyResults(store))
     [agent] = data.agents
-    assert (agent.prior, agent.believes, agent.episodes_by) == ("Wear", "Wear", "tsde")
-    assert list(data.concentrations) == ["distance"]
+    assert (agent.prior, agent.prior_text, agent.schedule_text) == ("Wear", "Wear", "tsde")
+    assert list(data.posterior_curves) == ["distance"]
     assert data.bound is None
     assert "<td>Wear</td>" in page(data, steps=10)
 

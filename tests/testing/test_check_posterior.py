@@ -105,7 +105,7 @@ class OtherPrior(Wrapped):
         (PriorOnly, "not distributed as the truth: the log-likelihood", 300),
         (NotAKernel, "not a kernel", 3),
         (OwnDice, "same seed", 3),
-        (Swallows, "was taken in", 3),
+        (Swallows, "was accepted", 3),
         (OtherPrior, "weights are not those", 3),
     ],
 )

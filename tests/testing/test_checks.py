@@ -40,16 +40,16 @@ def test_nothing_is_found_where_nothing_is() -> None:
         ({"transition": [[[1, 0], [1, 0]]] * 2, "initial": [1, 0]}, "no policy reaches down from the start"),
         (
             {"transition": [[[0, 1], [1, 0]]] * 2, "observation": [[0.5, 0.5]] * 2},
-            "has period 2 and its sensor does not tell all states apart",
+            "has period 2, and the observations do not distinguish all states",
         ),
-        ({"observation": [[0.5, 0.5]] * 2}, "no reading after an action says anything about the state"),
+        ({"observation": [[0.5, 0.5]] * 2}, "no observation contains information about the state"),
         (
             {"transition": [[[0.5, 0.5]] * 2] * 2, "cost": [[0, 1.0]] * 2},
-            "actions wait and act are the same in every number",
+            "actions wait and act have identical transitions, observations and costs",
         ),
         (
             {"observation": [[0.8, 0.2, 0], [0.3, 0.7, 0]], "observations": ["lo", "hi", "off"]},
-            "no state ever gives the reading off",
+            "observations with probability 0 in every state: off",
         ),
         ({"cost": [[3.0, 3.0]] * 2}, "the cost is the same everywhere"),
         (
@@ -67,17 +67,18 @@ def test_doubts(changes: dict[str, Any], words: str) -> None:
     assert any(words in text for text in found), found
 
 
-def test_states_that_no_reading_tells_apart() -> None:
+def test_states_that_no_observation_distinguishes() -> None:
     found = findings("warning", problem("lookalikes"))
-    assert any("no reading tells storm-east, storm-west apart" in text for text in found)
+    assert any("no observation distinguishes storm-east, storm-west" in text for text in found)
 
 
 def test_notes() -> None:
     notes = findings("info", problem("machine-repair"))
     assert any(
-        "nothing is read about the state after manufacture, inspect, replace" in text for text in notes
+        "the observation after manufacture, inspect, replace contains no information" in text
+        for text in notes
     )
-    assert any("not full rank" in text for text in notes)
+    assert any("does not have full rank" in text for text in notes)
     model = POMDP(world().setting, world().transition, remarks=["from a file"])
     assert findings("info", model) == ["from a file"]
 

@@ -458,7 +458,7 @@ import sys
 import numpy as np
 from numba.core import event
 from psrl_pomdp import compiled, problem
-from psrl_pomdp.planning.upper.chains import stationary
+from psrl_pomdp.planning.markov.chains import stationary
 from psrl_pomdp.planning.dynamics import Dynamics
 
 class Told(event.Listener):

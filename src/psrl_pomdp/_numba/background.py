@@ -11,10 +11,10 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from subprocess import DEVNULL, Popen
 
-from . import jit as compiled
-
+_SOURCE = Path(__file__).parents[2]  # the folder that contains the package
 _RUN = "import sys; from psrl_pomdp.simulation.warmup import main; main(int(sys.argv[1]), sys.argv[2:])"
 
 
@@ -25,7 +25,7 @@ def start(what: Sequence[str]) -> Popen[bytes] | None:
     """
     if not sys.executable or getattr(sys, "frozen", False):
         return None
-    path = os.pathsep.join([str(compiled.PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(_SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
     with suppress(OSError):
         return Popen(
             [sys.executable, "-c", _RUN, str(os.getpid()), *what],

@@ -91,8 +91,9 @@ class Group:
         self._outer_call = _OuterCall()
 
     def compile(self) -> None:
-        """Run compiled code from now on; a function that is not cached on disk is compiled at its next
-        call.
+        """Run compiled code from now on.
+
+        A function that is not cached on disk is compiled at its next call.
         """
         self._settled = True
         self._switch(_CODE != "interpreted")
@@ -114,8 +115,9 @@ class Group:
             loop.choose()
 
     def want(self, what: str) -> None:
-        """Declare that code for one kind of arguments will be called; interpret it until it is cached on
-        disk.
+        """Declare that code for one kind of arguments will be called.
+
+        It is interpreted until it is cached on disk.
         """
         if what not in self.wanted:
             self.wanted.add(what)
@@ -182,9 +184,7 @@ class Group:
         return run
 
     def _switched(self, spent: float) -> bool:
-        """Switch to compiled code and return True if it is ready; otherwise request it and check again
-        later.
-        """
+        """Switch to compiled code and return True if it is ready; otherwise request it and check later."""
         if self.compiled:
             return True
         if self._settled:
@@ -337,9 +337,7 @@ FINGERPRINT = invalidate_stale_cache(PACKAGE)
 
 
 def on_disk(what: str) -> Path:
-    """Return the file that marks that code for some kind of arguments was compiled and cached on this
-    host.
-    """
+    """Return the file that marks that code for a kind of arguments is cached on this host."""
     folder = _folder()
     where = f"{FINGERPRINT} {folder} {sys.implementation.cache_tag} {platform.node()}"
     return folder / f"compiled-{what}-{hashlib.sha256(where.encode()).hexdigest()[:12]}"

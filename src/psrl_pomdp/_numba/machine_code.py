@@ -45,8 +45,9 @@ UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(CPUTargetOptions, "_nrt")
 
 
 def dispatcher(loop: AnyLoop) -> Any:
-    """Return the compiled form of a function, which is loaded or compiled at the first call with each
-    argument type.
+    """Return the compiled form of a function.
+
+    It is loaded or compiled at the first call with each combination of argument types.
     """
     options = dict(loop.targetoptions)
     if "inline" in options:

@@ -47,14 +47,14 @@ _DAMAGED = (
 )  # fmt: skip
 
 
-class Room:
+class SizeLimit:
     """The number of bytes that a file may still unpack to, including nested archives."""
 
     def __init__(self, size: int) -> None:
         self.left = size
 
     @classmethod
-    def for_file(cls, data: bytes) -> Room:
+    def for_file(cls, data: bytes) -> SizeLimit:
         """Return the limit for a file of this package; every archive that `pack` writes is within it."""
         return cls(_ALWAYS + _DEPTH * _SHRINK * len(data))
 
@@ -88,15 +88,15 @@ def _is_incompressible(content: bytes) -> bool:
     return text and (len(content) > LONGEST_TEXT or b"PK\x03\x04" in content[:256])
 
 
-def unpack(data: bytes, path: str, room: Room | None = None) -> Arrays:
+def unpack(data: bytes, path: str, limit: SizeLimit | None = None) -> Arrays:
     """Return the arrays of an archive by name, without the seal. A wrong seal raises `ParseError`."""
-    return unpack_sealed(data, path, room)[0]
+    return unpack_sealed(data, path, limit)[0]
 
 
-def unpack_sealed(data: bytes, path: str, room: Room | None = None) -> tuple[Arrays, bool]:
+def unpack_sealed(data: bytes, path: str, limit: SizeLimit | None = None) -> tuple[Arrays, bool]:
     """Return the arrays of an archive by name, and whether it has a seal."""
-    room = Room.for_file(data) if room is None else room
-    members = _unzipped(data, path, room)
+    limit = SizeLimit.for_file(data) if limit is None else limit
+    members = _unzipped(data, path, limit)
     seal = members.pop(SEAL, None)
     if seal is not None and not seal.endswith(members_digest(members)):
         raise ParseError("damaged: its seal does not match its contents", path=path)
@@ -131,11 +131,11 @@ def _zipped(members: Mapping[str, bytes], stored: set[str]) -> tuple[bytes, dict
     return buffer.getvalue(), sizes
 
 
-def _unzipped(data: bytes, path: str, room: Room) -> dict[str, bytes]:
+def _unzipped(data: bytes, path: str, limit: SizeLimit) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
-            room.take(sum(info.file_size for info in infos), path)
+            limit.take(sum(info.file_size for info in infos), path)
             found: dict[str, bytes] = {}
             for info in infos:
                 name = info.filename.removesuffix(".npy")

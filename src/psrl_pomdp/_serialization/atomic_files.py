@@ -93,8 +93,9 @@ def _machine() -> str:
 
 
 def _umask() -> int:
-    """Return the process's file mode mask, which can only be read by setting it; mkstemp's files are
-    private.
+    """Return the file mode mask of the process, which can only be read by setting it.
+
+    It is needed because the files of `mkstemp` are private.
     """
     mask = os.umask(0)
     os.umask(mask)

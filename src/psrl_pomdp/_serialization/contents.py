@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array
 from ..errors import ParseError
-from .archives import LONGEST_TEXT, Arrays, Room, unpack_sealed
+from .archives import LONGEST_TEXT, Arrays, SizeLimit, unpack_sealed
 
-Words = TypeVar("Words")
+Metadata = TypeVar("Metadata")
 Shape = Sequence[int | None]  # None stands for any length
 
+METADATA = "words"  # name of the array that contains the other fields of a file as JSON
 VERSION = 2  # version of saved agents and plans; files of version 1 have no seal
 LARGEST_TIME = 1 << 53  # the largest number of steps that floating point represents exactly
 
@@ -41,13 +42,11 @@ class Contents:
         return ParseError(reason, path=self.path)
 
     def floats(
-        self, name: str, shape: Shape, low: float = -np.inf, high: float = np.inf, *, nothing: bool = False
+        self, name: str, shape: Shape, low: float = -np.inf, high: float = np.inf, *, allow_nan: bool = False
     ) -> Array:
-        """Return an array of finite numbers from `low` to `high` as float64; with `nothing`, NaN is
-        allowed too.
-        """
+        """Return an array of finite numbers (or NaN, with `allow_nan`) from `low` to `high` as float64."""
         array = self._shaped(name, shape, "f")
-        if not (np.isfinite(array) | (nothing & np.isnan(array))).all():
+        if not (np.isfinite(array) | (allow_nan & np.isnan(array))).all():
             raise self.refuse(f"{name} contains a number that is not finite")
         converted = np.ascontiguousarray(array, dtype=np.float64)
         if ((converted < low) | (converted > high)).any():  # False for NaN
@@ -89,18 +88,18 @@ class Contents:
             raise self.refuse(f"{name} is too long: {array.nbytes} bytes, and the limit is {self._longest}")
         return array.tobytes()
 
-    def words(self, name: str, kind: type[Words], what: str) -> Words:
-        """Return JSON decoded as `kind`; errors say that the file is not `what`."""
-        return decoded(self.text(name), kind, self.path, what)
+    def metadata(self, kind: type[Metadata], what: str) -> Metadata:
+        """Return the metadata decoded as `kind`; errors say that the file is not `what`."""
+        return decoded(self.text(METADATA), kind, self.path, what)
 
     def _shaped(self, name: str, shape: Shape, kinds: str) -> npt.NDArray[Any]:
         array = self.raw(name)
         fits = len(array.shape) == len(shape) and all(
-            wanted is None or found == wanted for found, wanted in zip(array.shape, shape, strict=True)
+            expected is None or found == expected for found, expected in zip(array.shape, shape, strict=True)
         )
         if not fits or array.dtype.kind not in kinds:
-            wanted = ", ".join("any" if n is None else str(n) for n in shape)
-            raise self.refuse(f"{name} is {array.dtype} of shape {array.shape}, not ({wanted})")
+            expected = ", ".join("any" if n is None else str(n) for n in shape)
+            raise self.refuse(f"{name} is {array.dtype} of shape {array.shape}, not ({expected})")
         return array
 
 
@@ -109,25 +108,25 @@ class _Versioned(msgspec.Struct):
 
 
 def opened(
-    data: bytes, path: str, kind: type[Words], what: str, room: Room | None = None
-) -> tuple[Contents, Words]:
+    data: bytes, path: str, kind: type[Metadata], what: str, limit: SizeLimit | None = None
+) -> tuple[Contents, Metadata]:
     """Return the arrays of a file and its metadata decoded as `kind`; errors say that the file is not `what`.
 
     Raises `ParseError` if the file is damaged, has a later version, or its metadata does not fit `kind`.
     """
-    arrays, sealed = unpack_sealed(data, path, room)
+    arrays, sealed = unpack_sealed(data, path, limit)
     contents = Contents(arrays, path, len(data))
-    version = contents.words("words", _Versioned, what).version
+    version = contents.metadata(_Versioned, what).version
     if version not in (1, VERSION):
         raise ParseError(
             f"{what} of version {version}, and this package reads up to version {VERSION}", path=path
         )
     if version > 1 and not sealed:
         raise ParseError("damaged: its seal is missing", path=path)
-    return contents, contents.words("words", kind, what)
+    return contents, contents.metadata(kind, what)
 
 
-def decoded(text: bytes, kind: type[Words], path: str, what: str) -> Words:
+def decoded(text: bytes, kind: type[Metadata], path: str, what: str) -> Metadata:
     """Return JSON decoded as `kind`, or raise a `ParseError` that says that the file is not `what`."""
     try:
         return msgspec.json.decode(text, type=kind)

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InvalidModelError
 
 
-class StreamWords(msgspec.Struct):
+class StreamState(msgspec.Struct):
     """The state of a generator; integers that are too long for JSON are strings."""
 
     kind: str
@@ -30,24 +30,24 @@ def stream_out(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def stream_in(words: StreamWords) -> np.random.Generator:
+def stream_in(saved: StreamState) -> np.random.Generator:
     """Return a generator with this state. A state that no generator can have raises `InvalidModelError`."""
     rng = np.random.default_rng(0)
     default = rng.bit_generator.state
-    if default["bit_generator"] != words.kind:
-        raise InvalidModelError(f"the random generator {words.kind!r} is not supported")
-    digits = list(words.state.values())
-    if words.state.keys() != default["state"].keys() or not all(
+    if default["bit_generator"] != saved.kind:
+        raise InvalidModelError(f"the random generator {saved.kind!r} is not supported")
+    digits = list(saved.state.values())
+    if saved.state.keys() != default["state"].keys() or not all(
         d.isascii() and d.isdigit() and len(d) < 40 for d in digits
     ):
         raise InvalidModelError("the state of a random generator has unexpected entries")
-    state = {name: int(value) for name, value in words.state.items()}
-    if max(state.values()) >= 1 << 128 or not (0 <= words.has_uint32 <= 1 and 0 <= words.uinteger < 1 << 32):
+    state = {name: int(value) for name, value in saved.state.items()}
+    if max(state.values()) >= 1 << 128 or not (0 <= saved.has_uint32 <= 1 and 0 <= saved.uinteger < 1 << 32):
         raise InvalidModelError("the state of a random generator is out of range")
     rng.bit_generator.state = {
-        "bit_generator": words.kind,
+        "bit_generator": saved.kind,
         "state": state,
-        "has_uint32": words.has_uint32,
-        "uinteger": words.uinteger,
+        "has_uint32": saved.has_uint32,
+        "uinteger": saved.uinteger,
     }
     return rng

@@ -51,9 +51,7 @@ class Names:
         return _label(self.observations, index)
 
     def entry(self, array: str, axes: str, index: Sequence[int]) -> str:
-        """Return `array[a=.., s=..]` with one letter of `axes` per index; `t` stands for the next state
-        s′.
-        """
+        """Return `array[a=.., s=..]` with a letter of `axes` per index; `t` is the next state s′."""
         named = {"s": self.states, "t": self.states, "a": self.actions, "o": self.observations}
         parts = (
             f"{'s′' if axis == 't' else axis}={_label(named.get(axis), i)}"

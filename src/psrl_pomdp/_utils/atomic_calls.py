@@ -20,8 +20,9 @@ R = TypeVar("R")
 
 
 class AtomicCalls:
-    """Base class of objects with `_snapshot()` and `_restore(snapshot)`; the latter may be called
-    repeatedly.
+    """Base class of objects with `_snapshot()` and `_restore(snapshot)`.
+
+    `_restore` may be called repeatedly with the same snapshot.
     """
 
     def __init__(self) -> None:

@@ -21,8 +21,9 @@ def _libraries() -> ThreadpoolController:
 
 
 class OneThread(ContextDecorator):
-    """A context in which matrix products use one thread; the end of the outermost context restores the
-    limits.
+    """A context in which matrix products use one thread.
+
+    The end of the outermost context restores the earlier limits.
     """
 
     def __init__(self) -> None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 import numpy as np
 
-from .._serialization.archives import Room, as_saved_agent, pack
+from .._serialization.archives import SizeLimit, as_saved_agent, pack
 from .._serialization.contents import VERSION, Contents, opened
-from .._serialization.random_streams import StreamWords, stream_in, stream_out
+from .._serialization.random_streams import StreamState, stream_in, stream_out
 from ..errors import InvalidModelError
 from ..inference.dirichlet_prior import ties_of as ties_of
 from ..inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
@@ -78,7 +78,7 @@ class AgentWords(SettingWords, kw_only=True):
     own_tolerance: bool
     own_planner: bool
     own_schedule: bool
-    streams: tuple[StreamWords, StreamWords]
+    streams: tuple[StreamState, StreamState]
     action: int | None
     taken_in: Literal[0, 1]
     present: PresentWords
@@ -148,7 +148,7 @@ def from_bytes(
 
     Raises `ParseError` or another `InvalidModelError` where the bytes hold no such agent.
     """
-    room = Room.for_file(data)
+    room = SizeLimit.for_file(data)
     contents, words = opened(data, name, AgentWords, "a saved agent", room)
     with as_saved_agent(name):
         if words.own_tolerance and own.tolerance is None:
@@ -195,7 +195,7 @@ def _take_episodes(agent: PSRLAgent, contents: Contents, words: AgentWords) -> N
         agent._present = replace(agent._present, kernel=kernel, **msgspec.structs.asdict(words.present))
 
 
-def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: Room) -> None:
+def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: SizeLimit) -> None:
     """The plans, and the policy of the present one; a planner of somebody else's is asked again."""
     if not 0 <= words.n_plans <= sum(name.startswith("plan.") for name in contents):
         raise contents.refuse(f"n_plans is {words.n_plans}, and there are not as many")

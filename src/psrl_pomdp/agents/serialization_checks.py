@@ -19,7 +19,7 @@ from .._utils.arrays import Array
 from ..errors import PSRLError
 from ..models import POMDP, Setting
 from ..planning import Plan
-from ..planning.verification import check_certificate, check_words, dynamics_for
+from ..planning.verification import check_certificate, check_metadata, dynamics_for
 from ..protocols import FiniteSupport, HasSupport
 from . import compiled_steps as steps
 from .episode_records import REASONS, EpisodeRecord
@@ -212,7 +212,7 @@ def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool)
         raise contents.refuse("plans: one is for another kernel than it is kept for")
     dynamics = dynamics_for(found.grid, model)
     try:
-        check_words(found, model, dynamics)
+        check_metadata(found, model, dynamics)
         check_certificate(found, dynamics)
     except PSRLError as error:
         raise contents.refuse(f"plans: {error}") from None

@@ -1,15 +1,14 @@
-"""How regret grows: a + b log T or c T^p, and whether the data can tell.
+"""Growth of the regret: fits of a + b log T and c T^p, and a comparison of the two.
 
-Theorem 1 promises O(log T), the general theorem O(T^{2/3}) up to logarithms. Both curves are fitted by least
-squares to the mean regret at log-spaced checkpoints. A regret curve adds up its own past, so its points are
-far from independent, and an AIC that takes them for independent is sure of itself for no reason. What is
-independent are the runs: everything here is repeated on runs drawn anew with replacement (the bootstrap, with
-a fixed seed), which gives intervals for b and p. To compare, both curves are fitted to the first part of each
-redrawn mean and asked to predict the rest; `share` counts how often the logarithm predicts better. The
-verdict needs 95 of 100, and the same one at both ends of what planning error leaves open, or it is
-`undecided`.
+Theorem 1 proves O(log T), the general theorem O(T^{2/3}) up to logarithms. Both curves are fitted by least
+squares to the mean regret at log-spaced checkpoints. The points of a regret curve are cumulative sums and so
+far from independent; an information criterion such as AIC assumes independence and would be overconfident.
+The runs are independent. So the fits are repeated on bootstrap samples of the runs (with a fixed seed), which
+gives intervals for b and p. For the comparison, both curves are fitted to the first part of each bootstrap
+mean and predict the rest; `share` is the fraction of bootstrap means for which the logarithm predicts better.
+A verdict requires a fraction of 95 %, and the same verdict for both bounds on J; otherwise it is `undecided`.
 
-A better prediction over the horizon that was run is evidence, not proof: T^p with a small p looks like a
+A better prediction over the simulated horizon is evidence, not a proof: T^p with a small p looks like a
 logarithm over a few decades.
 """
 
@@ -22,19 +21,20 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array, Index
+from .._utils.deprecation import warn_renamed
 from ..errors import InvalidModelError
 from .estimators import RegretCurve
 
 Verdict = Literal["logarithmic", "power", "no growth", "undecided"]
 
-SURE = 0.95  # of the redrawn means, before a verdict is given
+_VERDICT_LEVEL = 0.95  # share of the bootstrap means that a verdict requires
 _EXPONENTS = np.linspace(0.0, 1.5, 301)
-_FEWEST_RUNS, _FEWEST_TIMES = 5, 6
-_EARLY = 0.6  # the share of the checkpoints that is fitted when the rest is predicted
+_MIN_RUNS, _MIN_CHECKPOINTS = 5, 6
+_EARLY = 0.6  # share of the checkpoints that is fitted in order to predict the others
 
 
 class Fit(NamedTuple):
-    """A number with a bootstrap interval (percentiles)."""
+    """A parameter with a bootstrap percentile interval."""
 
     value: float
     low: float
@@ -43,17 +43,41 @@ class Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Growth:
-    """Both fits, and which of them the data support."""
+    """Both fits, and the one that the data support.
 
-    intercept: Fit  # a
-    slope: Fit  # b, for each unit of log T (natural)
-    factor: Fit  # c
-    exponent: Fit  # p
-    share: float  # of the redrawn means, those where the logarithm predicts better
-    flatter: float  # of the redrawn means, those whose end is below what the logarithm predicts
+    Attributes
+    ----------
+    intercept, slope
+        a and b of a + b log T, with the natural logarithm.
+    factor, exponent
+        c and p of c T^p.
+    share
+        The share of the bootstrap means for which the logarithm predicts better.
+    flatter
+        The share of the bootstrap means that end below the prediction of the logarithm.
+    verdict
+        "logarithmic", "power", "no growth" or "undecided".
+    text
+        The verdict as a sentence.
+    level
+        The confidence level of the intervals.
+    """
+
+    intercept: Fit
+    slope: Fit
+    factor: Fit
+    exponent: Fit
+    share: float
+    flatter: float
     verdict: Verdict
-    words: str
+    text: str
     level: float
+
+    @property
+    def words(self) -> str:
+        """The verdict as a sentence, under the name of version 0.1. Deprecated: use `text`."""
+        warn_renamed("Growth.words", "Growth.text")
+        return self.text
 
     def __repr__(self) -> str:
         return (
@@ -66,71 +90,94 @@ class Growth:
 def fit_growth(
     curve: RegretCurve, *, start: int = 10, level: float = 0.95, draws: int = 1000, seed: int = 0
 ) -> Growth:
-    """Fit both curves to the mean regret from T = `start` on, and say which one is supported."""
-    kept = curve.times >= start
+    """Fit both curves to the mean regret, and compare them.
+
+    Parameters
+    ----------
+    curve
+        The regret of several runs.
+    start
+        The first step T that the fits use.
+    level
+        The confidence level of the intervals.
+    draws
+        The number of bootstrap samples.
+    seed
+        The seed of the bootstrap.
+
+    Raises
+    ------
+    InvalidModelError
+        If fewer than 6 checkpoints are left.
+    """
+    late = curve.times >= start
     ends = [
-        fit_arrays(curve.times[kept], runs[:, kept], level, draws, seed)
+        fit_arrays(curve.times[late], runs[:, late], level, draws, seed)
         for runs in (curve.lower, curve.upper)
     ]
-    middle = fit_arrays(curve.times[kept], 0.5 * (curve.lower + curve.upper)[:, kept], level, draws, seed)
+    middle = fit_arrays(curve.times[late], 0.5 * (curve.lower + curve.upper)[:, late], level, draws, seed)
     if len({end.verdict for end in (middle, *ends)}) == 1:
         return middle
-    words = (
-        "undecided: how it grows depends on where J lies between its two bounds "
-        f"({ends[1].verdict} with the lower one, {ends[0].verdict} with the upper one); plan more closely"
+    text = (
+        "undecided: the verdict depends on the value of J between its two bounds "
+        f"({ends[1].verdict} for the lower one, {ends[0].verdict} for the upper one); use a smaller tolerance"
     )
-    return replace(middle, verdict="undecided", words=words)
+    return replace(middle, verdict="undecided", text=text)
 
 
 def fit_arrays(
     times: npt.ArrayLike, runs: npt.ArrayLike, level: float = 0.95, draws: int = 1000, seed: int = 0
 ) -> Growth:
-    """The same for plain arrays: the regret of R runs, `[R, K]`, at `times[K]`."""
+    """Do the same for plain arrays: the regret of R runs, `[R, K]`, at `times[K]`."""
     at, values = np.asarray(times, np.int64), np.atleast_2d(np.asarray(runs, np.float64))
-    if values.shape[1] != len(at) or len(at) < _FEWEST_TIMES:
+    if values.shape[1] != len(at) or len(at) < _MIN_CHECKPOINTS:
         raise InvalidModelError(
-            f"runs have shape {values.shape} for {len(at)} times: at least {_FEWEST_TIMES} are needed"
+            f"runs have shape {values.shape} for {len(at)} times: at least {_MIN_CHECKPOINTS} are needed"
         )
     rng = np.random.default_rng(seed)
-    drawn = rng.integers(len(values), size=(draws, len(values)))
-    means = np.concatenate([values.mean(axis=0)[None], values[drawn].mean(axis=1)])  # [1 + B, K]
+    resampled = rng.integers(len(values), size=(draws, len(values)))
+    means = np.concatenate([values.mean(axis=0)[None], values[resampled].mean(axis=1)])  # [1 + B, K]
     intercept, slope, factor, exponent = (
         Fit(float(found[0]), *np.quantile(found[1:], [0.5 - 0.5 * level, 0.5 + 0.5 * level]).tolist())
         for found in (*logarithm(at, means), *power(at, means))
     )
     share, flatter = _predicted(at, means[1:])
-    verdict, words = _verdict(slope, exponent, share, len(values), means[1:])
-    if verdict == "logarithmic" and flatter >= SURE:
-        words += "; it is flatter still than a logarithm through its earlier part"
-    return Growth(intercept, slope, factor, exponent, share, flatter, verdict, words, level)
+    verdict, text = _verdict(slope, exponent, share, len(values), means[1:])
+    if verdict == "logarithmic" and flatter >= _VERDICT_LEVEL:
+        text += "; it is flatter still than a logarithm through its earlier part"
+    return Growth(intercept, slope, factor, exponent, share, flatter, verdict, text, level)
 
 
 def logarithm(times: Index, means: Array) -> tuple[Array, Array]:
-    """a and b of a + b log T, `[B]` each, for curves `[B, K]`."""
+    """Return a and b of a + b log T, `[B]` each, for curves `[B, K]`."""
     x = np.log(times)
     b = (means * (x - x.mean())).sum(axis=1) / ((x - x.mean()) ** 2).sum()
     return np.asarray(means.mean(axis=1) - b * x.mean()), np.asarray(b)
 
 
 def power(times: Index, means: Array) -> tuple[Array, Array]:
-    """c and p of c T^p, `[B]` each: the best c for each p of a grid, then a parabola through three."""
+    """Return c and p of c T^p, `[B]` each, for curves `[B, K]`.
+
+    The best p of a grid, each with its optimal c, is refined by a parabola through three grid points.
+    """
     basis = np.exp(np.outer(_EXPONENTS, np.log(times / times[-1])))  # [P, K], with 1 at the horizon
-    explained = (means @ basis.T) ** 2 / (basis**2).sum(axis=1)  # [B, P]: what is taken off Σ y²
+    explained = (means @ basis.T) ** 2 / (basis**2).sum(axis=1)  # [B, P]: reduction of the sum of squares
     best = explained.argmax(axis=1)
     inner = np.clip(best, 1, len(_EXPONENTS) - 2)
     before, at, after = (np.take_along_axis(explained, (inner + i)[:, None], 1)[:, 0] for i in (-1, 0, 1))
-    bend = before - 2.0 * at + after
+    curvature = before - 2.0 * at + after
+    concave = curvature < 0.0
     shift = np.where(
-        (best == inner) & (bend < 0.0), 0.5 * (before - after) / np.where(bend < 0, bend, -1.0), 0.0
+        (best == inner) & concave, 0.5 * (before - after) / np.where(concave, curvature, -1.0), 0.0
     )
     p = _EXPONENTS[best] + np.clip(shift, -1.0, 1.0) * (_EXPONENTS[1] - _EXPONENTS[0])
-    own = np.exp(p[:, None] * np.log(times / times[-1]))
-    c = (means * own).sum(axis=1) / (own**2).sum(axis=1)
+    powers = np.exp(p[:, None] * np.log(times / times[-1]))
+    c = (means * powers).sum(axis=1) / (powers**2).sum(axis=1)
     return np.asarray(c * float(times[-1]) ** -p), np.asarray(p)
 
 
 def _predicted(times: Index, means: Array) -> tuple[float, float]:
-    """How often a logarithm through the first part predicts the rest better than a power; and is too high."""
+    """Return how often a logarithm fitted to the first part predicts the rest better, and is too high."""
     split = max(3, int(_EARLY * len(times)))
     early, late = times[:split], times[split:]
     a, b = logarithm(early, means[:, :split])
@@ -143,23 +190,23 @@ def _predicted(times: Index, means: Array) -> tuple[float, float]:
 
 
 def _verdict(slope: Fit, exponent: Fit, share: float, n_runs: int, means: Array) -> tuple[Verdict, str]:
-    if n_runs < _FEWEST_RUNS:
-        return "undecided", f"undecided: {n_runs} runs are too few; {_FEWEST_RUNS} at least are needed"
-    if slope.low <= 0.0 <= slope.high or (means[:, -1] > 0.0).mean() < SURE:
+    if n_runs < _MIN_RUNS:
+        return "undecided", f"undecided: {n_runs} runs are too few; at least {_MIN_RUNS} are needed"
+    if slope.low <= 0.0 <= slope.high or (means[:, -1] > 0.0).mean() < _VERDICT_LEVEL:
         return "no growth", "no growth beyond the noise of these runs"
-    if share >= SURE:
+    if share >= _VERDICT_LEVEL:
         return "logarithmic", (
             f"logarithmic: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] for each unit of log T "
-            f"predicts the later regret better than a power in {share:.0%} of the redrawn means"
+            f"predicts the later regret better than a power in {share:.0%} of the bootstrap means"
         )
     between = f"T^{exponent.value:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
-    if share <= 1.0 - SURE:
+    if share <= 1.0 - _VERDICT_LEVEL:
         kind = "linear growth is not excluded" if exponent.high >= 1.0 else "sublinear"
         return "power", (
             f"a power: {between} predicts the later regret better than a logarithm in {1 - share:.0%} of the "
-            f"redrawn means; {kind}"
+            f"bootstrap means; {kind}"
         )
     return "undecided", (
-        f"undecided: a logarithm predicts the later regret better in {share:.0%} of the redrawn means, "
-        f"{between} in the others; run longer, or with more seeds"
+        f"undecided: a logarithm predicts the later regret better in {share:.0%} of the bootstrap means, "
+        f"{between} in the others; use a longer horizon or more seeds"
     )

@@ -13,7 +13,7 @@ import click
 from .common import json_option, note, plain, print_json
 
 if TYPE_CHECKING:
-    from ..report.page_data import Say
+    from ..report.page_data import ProgressCallback
 
 _PATIENCE = 1.0  # seconds before anything is said
 
@@ -72,7 +72,7 @@ def command(folder: Path, out: Path | None, figures: Path | None, replay: int, a
 
 
 @contextmanager
-def _told_late() -> Iterator[Say]:
+def _told_late() -> Iterator[ProgressCallback]:
     """Says on stderr what is being worked at, once it has taken longer than a second."""
     now, talking = ["starting"], False
 

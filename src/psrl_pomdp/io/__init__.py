@@ -1,7 +1,7 @@
-"""Model files, in and out: `.pomdp`, `.json` and `.npz`; `.pomdpx` in only; and formats of other packages.
+"""Read and write model files: `.pomdp`, `.json` and `.npz`, read `.pomdpx`, and formats of other packages.
 
 `load` returns a model or raises `ParseError` with the file, the line and a reason; `save` writes the whole
-file or leaves the old one as it was.
+file or leaves the old one unchanged.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from .rows import RowRule
 
 __all__ = ["MAX_BYTES", "MAX_ENTRIES", "READABLE", "WRITABLE", "FileFormat", "endings", "load", "save"]
 
-MAX_BYTES = 32 * 2**20  # of a file
-MAX_ENTRIES = 5_000_000  # of an array: 40 MB
+MAX_BYTES = 32 * 2**20  # default limit of the size of a file
+MAX_ENTRIES = 5_000_000  # default limit of the numbers in an array: 40 MB
 
 
 def load(
@@ -29,13 +29,31 @@ def load(
     max_bytes: int = MAX_BYTES,
     max_entries: int = MAX_ENTRIES,
 ) -> POMDP:
-    """The model in a file, by its ending: `.pomdp`, `.pomdpx`, `.json` or `.npz`.
+    """Read a model from a file, in the format that its ending names.
 
-    Rows of probabilities that are off one by more than 1e-5 are refused. With `normalize=True` rows that are
-    off by at most .01 are rescaled, and `model.remarks` says by how much.
+    Parameters
+    ----------
+    path
+        A file whose name ends in `.pomdp`, `.pomdpx`, `.json`, `.npz`, or the ending of a plug-in.
+    normalize
+        Also accept rows of probabilities whose sums differ from one by more than 1e-5 and at most .01. Such
+        rows are rescaled, and `model.remarks` says by how much.
+    max_bytes
+        Largest size of the file. Raise this limit and the next for a large model that you trust.
+    max_entries
+        Most numbers in an array of the model. Larger arrays are refused before they are allocated.
 
-    A file over `max_bytes`, or one with an array of over `max_entries` numbers, is refused before it is
-    read or allocated: raise the limits for a large model that you trust.
+    Returns
+    -------
+    POMDP
+        The model.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file.
+    ParseError
+        The file cannot be read, its ending is unknown, or its contents are not a model within the limits.
     """
     file = Path(path)
     known = format_of(file.suffix.lower())
@@ -46,7 +64,20 @@ def load(
 
 
 def save(model: POMDP, path: str | PathLike[str]) -> None:
-    """Write a model to a `.pomdp`, `.json` or `.npz` file, by the ending of `path`."""
+    """Write a model to a file, in the format that the ending of its name chooses.
+
+    Parameters
+    ----------
+    model
+        The model.
+    path
+        A file whose name ends in `.pomdp`, `.json` or `.npz`. If it exists, it is replaced.
+
+    Raises
+    ------
+    InvalidModelError
+        The ending is unknown, or the format cannot represent this model.
+    """
     if not isinstance(model, POMDP):
         raise InvalidModelError(f"a {type(model).__name__} is not a POMDP")
     file = Path(path)

@@ -1,7 +1,7 @@
-"""File formats by the ending of the file: this package's own, and those of other packages.
+"""File formats by the ending of the file name: those of this package and those of plug-ins.
 
-A format reads a file's bytes, and may write them. The name under which another package registers one, in the
-group `psrl_pomdp.formats`, is the ending without its dot.
+A format reads the bytes of a file, and may write them. Another package registers a format in the group
+`psrl_pomdp.formats` under the ending without its dot.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ from .pomdpx import read_pomdpx
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How models are read from files of a kind, and written where that is possible.
+    """The functions that read and write the models of one file format.
 
-    `read(data, path, *, max_entries, rows)` takes the bytes of a file and its name for errors, and returns a
-    model or raises `ParseError`, whatever the bytes are. It refuses arrays of over `max_entries` numbers.
-    Rows of probabilities may be handed to `rows.distributions`, which rescales them where the user asked for
-    that. `write(model)` returns bytes.
+    Attributes
+    ----------
+    read
+        `read(data, path, *, max_entries, rows)` takes the bytes of a file, and its name for error messages.
+        It returns a model or raises `ParseError`, whatever the bytes are, and refuses arrays of more than
+        `max_entries` numbers. It may pass rows of probabilities to `rows.distributions`, which rescales them
+        if the user accepts that.
+    write
+        `write(model)` returns the bytes of a file; None if the format can only be read.
     """
 
     read: Callable[..., POMDP]
@@ -40,16 +45,16 @@ POMDP_TEXT = FileFormat(read_pomdp, _pomdp_bytes)
 POMDPX = FileFormat(read_pomdpx)
 JSON = FileFormat(read_json, write_json)
 NPZ = FileFormat(read_npz, write_npz)
-_OWN = {".pomdp": POMDP_TEXT, ".pomdpx": POMDPX, ".json": JSON, ".npz": NPZ}
+_BUILT_IN = {".pomdp": POMDP_TEXT, ".pomdpx": POMDPX, ".json": JSON, ".npz": NPZ}
 
-READABLE = tuple(_OWN)
-WRITABLE = tuple(ending for ending, own in _OWN.items() if own.write)
+READABLE = tuple(_BUILT_IN)
+WRITABLE = tuple(ending for ending, each in _BUILT_IN.items() if each.write)
 
 
 def format_of(ending: str) -> FileFormat | None:
-    """Return the format of files with this ending, dot included; None where nobody knows it."""
-    if ending in _OWN:
-        return _OWN[ending]
+    """Return the format of files with this ending, dot included, or None if it is unknown."""
+    if ending in _BUILT_IN:
+        return _BUILT_IN[ending]
     try:
         plugin = registry.find("formats", ending[1:])
     except UnknownNameError:

@@ -1,7 +1,8 @@
-"""Rows of probabilities in files: how far from one they may sum, and what is said of those rescaled.
+"""Check and rescale rows of probabilities in files.
 
-People round to six digits, so that rows off by up to 1e-5 are rescaled as they are read. Some published files
-have rows that sum to .999: those are refused, unless the caller asks for them with `normalize=True`.
+Numbers in files are often rounded to six digits. Rows whose sums differ from one by up to 1e-5 are therefore
+rescaled when a file is read. Some published files have rows that sum to .999: they are refused, unless the
+caller accepts them with `normalize=True`.
 """
 
 from __future__ import annotations
@@ -12,32 +13,32 @@ import numpy.typing as npt
 from .._utils.arrays import FILE_TOLERANCE, PYTHON_TOLERANCE, Array, Names, distributions, numbers
 from ..errors import InvalidModelError
 
-LARGEST_CORRECTION = 1e-2  # of a row, with normalize=True
+LARGEST_CORRECTION = 1e-2  # with normalize=True: largest difference from one of the sum of a row
 
 
 class RowRule:
-    """How far the rows of one file may be from summing to one, and how far they were."""
+    """The tolerance for the sums of rows in one file, and the largest corrections that were made."""
 
     def __init__(self, normalize: bool = False) -> None:
         self.normalize = normalize
         self.tolerance = LARGEST_CORRECTION + 1e-9 if normalize else FILE_TOLERANCE
-        self.corrections: dict[str, float] = {}  # the largest for each array
+        self.corrections: dict[str, float] = {}  # the largest correction of each array
 
     def note(self, array: str, off: float) -> None:
-        """Remember that rows of `array` were off one by up to `off` and are rescaled."""
+        """Record that rows of `array`, whose sums differed from one by up to `off`, were rescaled."""
         if off > PYTHON_TOLERANCE:
             self.corrections[array] = max(off, self.corrections.get(array, 0.0))
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader of the model should know about its rows."""
+        """The corrections as sentences for `POMDP.remarks`."""
         return [
-            f"rows of {array} were off one by up to {off:.1g} and were renormalised"
+            f"rows of {array} were off one by up to {off:.1g} and were renormalized"
             for array, off in self.corrections.items()
         ]
 
     def hint(self, off: float) -> str:
-        """Return what to add to the refusal of a row that is off one by `off`."""
+        """Return a hint about `normalize` for the error on rows whose sums differ from one by `off`."""
         if self.normalize:
             return f" (normalize rescales rows that are off by at most {LARGEST_CORRECTION:g})"
         if off <= LARGEST_CORRECTION + 1e-9:
@@ -45,7 +46,7 @@ class RowRule:
         return ""
 
     def distributions(self, array: str, value: npt.ArrayLike, axes: str, names: Names) -> Array:
-        """Return `value` as probability distributions along its last axis, rescaled within the rule."""
+        """Return `value` as probability distributions along its last axis, rescaled within the tolerance."""
         rows = numbers(array, value, axes)
         off = float(np.abs(rows.sum(axis=-1) - 1.0).max())
         try:

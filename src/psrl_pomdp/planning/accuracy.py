@@ -57,10 +57,12 @@ class Accuracy:
             An argument is out of its range.
         """
         if not 0.0 < tolerance <= 1.0:
-            raise InvalidModelError(f"tolerance is {tolerance}: wanted a scaled gap above 0 and up to 1")
+            raise InvalidModelError(f"tolerance is {tolerance}: expected a scaled gap above 0 and up to 1")
         for name, value in (("rtol", rtol), ("atol", atol)):
             if value is not None and not value > 0.0:
-                raise InvalidModelError(f"{name} is {value}: wanted above 0, or None for no such limit")
+                raise InvalidModelError(
+                    f"{name} is {value}: expected a number above 0, or None for no such limit"
+                )
         scaled = tolerance if atol is None else min(tolerance, atol / (units.high - units.low))
         return cls(max(scaled, MIN_GAP), math.inf if rtol is None else rtol)
 

@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from .._utils.arrays import Array, Index
 from .dynamics import Dynamics
 from .limits import never_expired
-from .lower.certificate import LowerCertificate
+from .lower.certificate import SLACK, LowerCertificate
 from .lower.grid import Grid
 from .lower.refinement import GridRefinement
 from .parameters import WORK, PlannerParameters
@@ -45,7 +45,7 @@ class BoundPair:
         self._begun = time.perf_counter()
         self._rng = np.random.default_rng(0)  # for trajectories; a fixed stream, so that plans repeat
         self.refinement = GridRefinement(self.grid, self._rng, parameters.refinement)
-        self._upper_share = 0.5  # share of the work for the upper bound
+        self._upper_share = self.parameters.first_upper_share  # share of the work for the upper bound
         self._saved_work = 0.0  # work that a search for controllers may spend
         self._next_search_work = 0.0  # work to save up before the next search
         self._last_search_work = 0.0
@@ -72,10 +72,12 @@ class BoundPair:
 
     @property
     def lower(self) -> float:
+        """The best proved lower bound on the optimal average cost, scaled to [0, 1]."""
         return max(self.external_lower, self.grid.bound)
 
     @property
     def upper(self) -> float:
+        """The best proved upper bound on the optimal average cost, scaled to [0, 1]."""
         if self.grid.bound > self.search.bound + 1e-9:
             raise ArithmeticError(
                 f"the bounds contradict each other: {self.grid.bound} > {self.search.bound}"
@@ -84,6 +86,7 @@ class BoundPair:
 
     @property
     def gap(self) -> float:
+        """The upper bound minus the lower bound."""
         return self.upper - self.lower
 
     @property
@@ -98,15 +101,16 @@ class BoundPair:
 
     def run_round(self, tolerance: float, thorough: bool = False) -> None:
         """Tighten both bounds on the present points, as far as possible if `thorough`."""
-        gap, work, lower = self.gap, self.grid.work, self.lower
-        fine = 0.1 * tolerance if gap < 20 * tolerance else 1.0
-        accuracy = 1e-11 if thorough else max(1e-11, min(0.02 * gap, 1e-5, fine))
+        gap, work, lower, p = self.gap, self.grid.work, self.lower, self.parameters
+        fine = p.fine_value_error * tolerance if gap < p.fine_gap_ratio * tolerance else 1.0
+        rough = min(p.value_error * gap, p.max_value_error, fine)
+        accuracy = p.min_value_error if thorough else max(p.min_value_error, rough)
         self.grid.tighten(accuracy, gap, everywhere=thorough)
         lower_work = self.grid.work - work + 1.0
         lower_rate = (self.lower - lower) / lower_work
         if self.gap > tolerance and not self.search.expired():
             if thorough:
-                self._saved_work = max(self._next_search_work, 100 * WORK.python_call)
+                self._saved_work = max(self._next_search_work, p.thorough_search_calls * WORK.python_call)
             self._search_if_due(tolerance, lower_work, lower_rate)
             if self.gap > tolerance and not self.search.expired():
                 self._improve_by_lookahead()
@@ -146,28 +150,31 @@ class BoundPair:
         The share follows the rates at which work on each side has narrowed the gap. After fruitless searches
         more work is saved up before the next one.
         """
-        upper, work = self.upper, self.search.work
+        upper, work, p = self.upper, self.search.work, self.parameters
         # If the lower bound rises by little, more points will not close the gap.
-        stuck = lower_rate * lower_work < self.parameters.small_gain * self.gap
-        share = 0.8 if stuck else self._upper_share
-        minimum = max(0.08 * self.work, min(0.3 * self.work, 1.5e8))
+        stuck = lower_rate * lower_work < p.small_gain * self.gap
+        share = p.max_upper_share if stuck else self._upper_share
+        minimum = max(
+            p.min_search_share * self.work, min(p.early_search_share * self.work, p.early_search_work)
+        )
         self._saved_work += max(minimum, lower_work * share / (1 - share))
-        wanted = self._next_search_work
+        required = self._next_search_work
         if stuck:
-            wanted = min(wanted, self._last_search_work)
-        if self._saved_work < wanted and self.rounds:
+            required = min(required, self._last_search_work)
+        if self._saved_work < required and self.rounds:
             return
         self._improve_controllers(tolerance, self._saved_work)
         spent = self.search.work - work + 1.0
-        fruitless = upper - self.upper < 0.05 * self.gap
-        self._patience = min(16.0, 2.0 * self._patience) if fruitless else 1.0
+        fruitless = upper - self.upper < p.fruitful_gain * self.gap
+        self._patience = min(p.max_patience, p.patience_growth * self._patience) if fruitless else 1.0
         self._next_search_work = spent * self._patience if fruitless else 0.0
         self._last_search_work = spent
         self._saved_work = 0.0
         rate = (upper - self.upper) / spent
         if len(self.rounds) > 2:
             target = (rate + 1e-18) / (rate + lower_rate + 2e-18)
-            self._upper_share = min(0.8, max(0.15, 0.6 * share + 0.4 * target))
+            mean = p.share_inertia * share + p.share_adaptation * target
+            self._upper_share = min(p.max_upper_share, max(p.min_upper_share, mean))
 
     def _improve_by_lookahead(self) -> None:
         """Improve the best controller at beliefs of a policy that looks one step ahead, if affordable."""
@@ -179,40 +186,41 @@ class BoundPair:
             return
         count = max(count, self._affordable_beliefs(p.lookahead_min_share * work / p.lookahead_iterations))
         before = search.bound
-        search.tolerance = max(1e-10, p.evaluation_accuracy * self.gap)
+        search.tolerance = max(p.min_evaluation_error, p.evaluation_accuracy * self.gap)
         search.improve_by_lookahead(
-            count, self._rng, 0.01 * self.gap, search.work + p.lookahead_max_share * work
+            count, self._rng, p.worthwhile_gain * self.gap, search.work + p.lookahead_max_share * work
         )
-        fruitful = search.bound < before - 0.05 * self.gap
+        fruitful = search.bound < before - p.fruitful_gain * self.gap
         self._lookahead_due = work if fruitful else p.lookahead_backoff * work
 
     def improve_upper_bound(self, tolerance: float) -> bool:
-        """Search for controllers, up to eight times, until the gap falls; return whether it did."""
-        gap = self.gap
-        for _ in range(8):
-            self._improve_controllers(tolerance, 0.3 * self.work)
-            if self.gap < 0.98 * gap or self.search.expired():
+        """Search for controllers, a few times, until the gap falls; return whether it did."""
+        p = self.parameters
+        narrower = p.last_search_gap_ratio * self.gap
+        for _ in range(p.last_searches):
+            self._improve_controllers(tolerance, p.last_search_share * self.work)
+            if self.gap < narrower or self.search.expired():
                 break
-        return self.gap < 0.98 * gap
+        return self.gap < narrower
 
     def _improve_controllers(self, tolerance: float, budget: float) -> None:
         """Try controllers from the grid, unless the last ones brought nothing; then improve the best one."""
-        search, limit = self.search, self.search.work + budget
-        search.tolerance = max(1e-10, self.parameters.evaluation_accuracy * self.gap)
+        search, limit, p = self.search, self.search.work + budget, self.parameters
+        search.tolerance = max(p.min_evaluation_error, p.evaluation_accuracy * self.gap)
         if self._grid_controllers_due:
             before = search.bound
             self._try_grid_controllers(tolerance, limit)
-            self._grid_controllers_due = search.bound < before - 0.01 * self.gap
+            self._grid_controllers_due = search.bound < before - p.worthwhile_gain * self.gap
         else:
             self._grid_controllers_due = True
         assert search.best is not None
         before = np.inf
         while search.work < limit and self.gap > tolerance and not search.expired():
-            if search.bound > before - 0.01 * self.gap:
+            if search.bound > before - p.worthwhile_gain * self.gap:
                 break
             before = search.bound
             # Beliefs that a controller visits itself help more than those that the grid's policy visits.
-            steps = min(self.parameters.trajectory_steps, 2 * self.grid.n)
+            steps = min(p.trajectory_steps, 2 * self.grid.n)
             visited = search.visited_beliefs(search.best, self._rng.random(steps))
             search.split_nodes(search.best, visited, limit - search.work)
 
@@ -241,8 +249,8 @@ class BoundPair:
             found.append(from_grid())
         best = min(found, key=lambda controller: controller.bound)
         worse = best.bound - search.bound
-        left = min(0.4, 2 * self.gap / max(worse, 1e-300)) * (limit - search.work)
-        if worse > 1e-12 and left > 20 * WORK.python_call:
+        left = min(p.second_best_share, 2 * self.gap / max(worse, 1e-300)) * (limit - search.work)
+        if worse > SLACK and left > p.min_split_calls * WORK.python_call:
             search.split_nodes(best, beliefs, left)
 
     def _backup_beliefs(self, work: float) -> Array:

@@ -13,7 +13,7 @@ from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
 from .plan_record import PlanRecord
 
-Wanted = dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]]  # arrays by name, with their shapes
+Expected = dict[str, tuple[npt.NDArray[Any], tuple[int, ...]]]  # arrays by name, with their shapes
 
 
 class CertificateError(PSRLError, ValueError):
@@ -26,22 +26,22 @@ def check_arrays(plan: PlanRecord, n_actions: int, n_observations: int, n_states
     `n_states` counts the states that the start can reach. Raises `CertificateError`.
     """
     nodes = plan.controller.actions.size
-    wanted: Wanted = {
+    expected: Expected = {
         "vectors": (plan.controller.vectors, (nodes, n_states)),
         "successors": (plan.controller.successors, (nodes, n_observations)),
         "actions": (plan.controller.actions, (nodes,)),
     }
     if plan.controller.gains is not None:
-        wanted["gains of nodes"] = plan.controller.gains, (nodes, n_states)
-    _check_shapes(wanted)
+        expected["gains of nodes"] = plan.controller.gains, (nodes, n_states)
+    _check_shapes(expected)
     _check_numbers("actions", plan.controller.actions, n_actions)
     _check_numbers("successors", plan.controller.successors, nodes)
     check_lower_arrays(plan.grid, n_actions, n_observations, n_states)
 
 
-def _check_shapes(wanted: Wanted) -> None:
+def _check_shapes(expected: Expected) -> None:
     """Check that every array has its shape and holds finite numbers."""
-    for name, (array, shape) in wanted.items():
+    for name, (array, shape) in expected.items():
         if array.shape != shape or array.dtype.kind not in "if":
             raise CertificateError(f"{name} is {array.dtype} of shape {array.shape}, not {shape}")
         if not np.isfinite(array).all():
@@ -66,7 +66,7 @@ def check_lower_arrays(certificate: object, n_actions: int, n_observations: int,
 @check_lower_arrays.register
 def _(grid: LowerCertificate, n_actions: int, n_observations: int, n_states: int) -> None:
     n = grid.values.size
-    wanted: Wanted = {
+    expected: Expected = {
         "points": (grid.points, (n, n_states)),
         "values": (grid.values, (n,)),
         "basis": (grid.basis, (n, n_actions, n_observations, n_states)),
@@ -74,8 +74,8 @@ def _(grid: LowerCertificate, n_actions: int, n_observations: int, n_states: int
         "parents": (grid.parents, (n, 3)),
     }
     if grid.gains is not None:
-        wanted["gains"] = grid.gains, (n,)
-    _check_shapes(wanted)
+        expected["gains"] = grid.gains, (n,)
+    _check_shapes(expected)
     _check_numbers("basis", grid.basis, n)
     if (grid.parents < -1).any() or (grid.parents >= [n, n_actions, n_observations]).any():
         raise CertificateError("parents point outside of the grid")
@@ -90,15 +90,15 @@ def _(grid: LowerCertificate, n_actions: int, n_observations: int, n_states: int
 def _(informed: InformedCertificate, n_actions: int, n_observations: int, n_states: int) -> None:
     points, uses = informed.points, informed.uses
     n = points.shape[0]
-    wanted: Wanted = {
+    expected: Expected = {
         "values": (informed.values, (n_states + n, n_actions)),
         "uses": (uses, (len(uses), 4)),
         "shares": (informed.shares, (len(uses),)),
         "coordinates": (points.data, (points.nnz,)),
     }
     if informed.gains is not None:
-        wanted["gains"] = informed.gains, (n_states,)
-    _check_shapes(wanted)
+        expected["gains"] = informed.gains, (n_states,)
+    _check_shapes(expected)
     if points.shape[1] != n_states:
         raise CertificateError(f"points are over {points.shape[1]} states, not {n_states}")
     if points.nnz:

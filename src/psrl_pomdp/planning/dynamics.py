@@ -47,7 +47,8 @@ class BeliefDynamics(ABC):
 
     @property
     @abstractmethod
-    def n_observations(self) -> int: ...
+    def n_observations(self) -> int:
+        """The number of observations."""
 
     @property
     @abstractmethod
@@ -65,10 +66,12 @@ class BeliefDynamics(ABC):
 
     @property
     def n_actions(self) -> int:
+        """The number of actions."""
         return int(self.cost.shape[0])
 
     @property
     def n_states(self) -> int:
+        """The number of states."""
         return int(self.cost.shape[1])
 
     @property
@@ -115,13 +118,16 @@ class Dynamics(BeliefDynamics):
 
     @cached_property
     def leak(self) -> float:
+        """The largest distance from one of a row sum of Σ_o M[a, o]."""
         return float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max())
 
     def joint_matrix(self, action: int, observation: int) -> csr_array:
+        """Return M[a, o], [S, S'], as a sparse matrix."""
         return csr_array(self.joint[action, observation])
 
     @cached_property
     def factors(self) -> Factors:
+        """The factors of M."""
         transitions = self.joint.sum(axis=1)  # [A, S, S']
         source = transitions.argmax(axis=1)  # [A, S']: the state from which s′ is likeliest
         actions, after = np.ogrid[: self.n_actions, : self.n_states]
@@ -138,6 +144,7 @@ class Dynamics(BeliefDynamics):
 
     @property
     def n_observations(self) -> int:
+        """The number of observations."""
         return int(self.joint.shape[1])
 
 

@@ -32,10 +32,9 @@ class RepresentationParameters:
     "Entries" are those of the arrays M[a, o]: A·O·S².
     """
 
-    interpreted_entries: float = 4000  # entries above which compiled code is wanted before planning begins
+    interpreted_entries: float = 4000  # entries above which code is compiled before planning begins
     dense_entries: float = 400_000  # entries up to which planning begins with dense arrays
     dense_work: float = 1.5e9  # A·O·S³ up to which dense arrays may follow sparse bounds
-    initial_points: int = 64  # points, beside the vertices, for which a grid has room at first
     bytes_per_entry: float = 64.0  # bytes: M and a grid of all vertices, with copies and the certificate
     bytes_per_weight: float = 40.0  # bytes for each interpolation weight of a further point
     bytes_per_multichain_weight: float = 110.0  # the same where gains are solved for too
@@ -47,6 +46,7 @@ class RepresentationParameters:
 class GridParameters:
     """The grid of the lower bound (`lower.grid`)."""
 
+    initial_points: int = 64  # points, beside the vertices, for which arrays are allocated at first
     damping: float = 0.95  # step size of value iteration; below 1 because beliefs may be periodic
     damped_sweeps: int = 8  # sweeps of the present policy between two Bellman backups
     value_iterations: int = 6  # backups with such sweeps before policy iteration begins
@@ -58,15 +58,19 @@ class GridParameters:
     mass_damping: float = 0.8  # step size toward the stationary mass of the points
     mass_tolerance: float = 1e-8  # change of that mass in a sweep (L1 norm) at which sweeps stop
     mass_sweeps: int = 60  # such sweeps, at most
+    max_turns: int = 15  # turns of solving for h and renewing interpolations in a round, at most
+    max_thorough_turns: int = 60  # and where all interpolations are renewed
+    min_gain: float = 0.03  # share of the gap: turns end when one raises the bound by less
+    patient_turns: int = 3  # turns in which a bound that is still below the best one may rise slowly,
+    patience_divisor: float = 30.0  # that is, by less than `min_gain` divided by this
+    visited_mass: float = 1e-14  # stationary mass above which a point counts as visited
     min_coordinate: float = 1e-8  # the least coordinate of a point: nearly parallel columns ruin a basis
-    face_share: float = (
-        0.1  # coordinates of next beliefs left to the vertices, as a share of `min_coordinate`
-    )
+    face_share: float = 0.1  # share of `min_coordinate` below which coordinates are left to the vertices
     point_separation: float = 1e-8  # points nearer to one another (Euclidean distance) are the same point
     near_point_preference: float = 1e-8  # value by which a far point has to beat a near one
-    brief_effort: float = 8.0  # pricing work of a linear program that is taken up again soon, in m³
+    brief_effort: float = 8.0  # pricing work, in m³, of a linear program that will be continued soon
     entries_between_clock_checks: float = 1e8  # numbers that are priced without looking at the clock
-    entries_checked_last: int = 400_000  # entries of M from which a step is given up once time is up
+    entries_checked_last: int = 400_000  # entries of M above which a step is abandoned once time is up
 
 
 @dataclass(frozen=True)
@@ -78,13 +82,41 @@ class RefinementParameters:
     dropped_share: float = 0.05  # share of the gap that dropping the small coordinates of a point may cost
     drop_factors: tuple[float, ...] = (1.0, 10.0, 100.0)  # multiples of that threshold, tried in turns
     stalled_gain: float = 0.02  # share of the gap: rounds that gain less halve the threshold
-    min_states_for_turns: int = 8  # with fewer states there is little to drop, and no turns are taken
-    rate_decay: float = 0.03  # share by which the rate of the way of choosing points not taken is forgotten
+    min_states_for_turns: int = 8  # states from which the other multiples are tried too
+    rate_decay: float = 0.03  # decrease per round, as a share, of the rate of the way not chosen
 
 
 @dataclass(frozen=True)
 class SearchParameters:
-    """When and how long to search for better controllers (`bound_pair`). "Share" is one of all work."""
+    """When and how long to search for better controllers (`bound_pair`). "Share" is one of all work.
+
+    "Gain" is the decrease of the upper bound, as a share of the gap.
+    """
+
+    value_error: float = 0.02  # error allowed in values h of the grid, as a share of the gap,
+    max_value_error: float = 1e-5  # at most,
+    min_value_error: float = 1e-11  # and at least
+    fine_value_error: float = 0.1  # share of the tolerance that replaces it
+    fine_gap_ratio: float = 20.0  # where the gap is below so many tolerances
+    first_upper_share: float = 0.5  # share of the work for the upper bound at first
+    min_upper_share: float = 0.15  # and later, at least
+    max_upper_share: float = 0.8  # and at most; also where the lower bound gains little
+    share_inertia: float = 0.6  # weight of the old share when it is adapted to the gains on both sides
+    share_adaptation: float = 0.4  # and weight of the share that these gains suggest
+    min_search_share: float = 0.08  # share that is saved up for a search in each round, at least
+    early_search_share: float = 0.3  # the same until that share is
+    early_search_work: float = 1.5e8  # so many operations
+    thorough_search_calls: int = 100  # work of a search in a thorough round, at least, in calls from Python
+    worthwhile_gain: float = 0.01  # gain below which the same kind of improvement is not repeated
+    fruitful_gain: float = 0.05  # gain below which a search counts as fruitless
+    patience_growth: float = 2.0  # factor by which a fruitless search postpones the next one
+    max_patience: float = 16.0  # and their product, at most
+    last_searches: int = 8  # searches before planning stalls
+    last_search_share: float = 0.3  # share for each of them
+    last_search_gap_ratio: float = 0.98  # gap, as a share of the gap before, that counts as narrower
+    second_best_share: float = 0.4  # share of a search for a controller of the grid that is not the best
+    min_split_calls: int = 20  # work from which splitting its nodes pays, in calls from Python
+    min_evaluation_error: float = 1e-10  # error allowed in the value of a controller, at least
 
     small_gain: float = 0.02  # gain of the lower bound in a round, as a share of the gap, that is small
     evaluation_accuracy: float = 1e-4  # error allowed in the value of a controller, as a share of the gap
@@ -123,11 +155,7 @@ class MultichainParameters:
 
     gain_multiples: tuple[float, ...] = tuple(10.0**k for k in range(9))  # of g, tried as additions to h
     gain_preference: float = 100.0  # weight of gains over relative values in choosing interpolations
-    near_point_preferences: tuple[float, ...] = (
-        1e-2,
-        1e-5,
-        1e-8,
-    )  # value by which far points must beat near ones
+    near_point_preferences: tuple[float, ...] = (1e-2, 1e-5, 1e-8)  # by which far points must beat near ones
     growth: float = 0.4  # new points in a round, as a share of the old ones
     min_new_points: int = 8  # new points in a round, at least
     weights_at_once: float = 2e6  # interpolation weights made into probabilities at a time
@@ -140,7 +168,7 @@ class MultichainParameters:
 
 @dataclass(frozen=True)
 class InformedParameters:
-    """The lower bound of a sparse model (`lower.informed_bound`)."""
+    """The lower bound of a sparse model (`sparse.informed_bound`)."""
 
     damping: float = 0.9  # step size of value iteration
     max_sweeps: int = 3000  # sweeps, at most
@@ -171,7 +199,7 @@ class SparseParameters:
     fruitless_iterations: int = 10  # iterations at them without a better controller
     search_share: float = 0.5  # share of all work so far that a search for controllers may take
     min_search_work: float = 1.5e9  # and the work that it may always take
-    turn_every: int = 4  # every so many rounds the side that has been gaining less has its turn
+    turn_every: int = 4  # every so many rounds, work is spent on the bound that has gained less
     first_layers: int = 16  # layers of the first controller in layers
     max_layers: int = 256  # and of the last one
     give_up_rounds: int = 20  # rounds in a row without any gain after which planning stalls
@@ -198,7 +226,7 @@ class SparseControllerParameters:
 
 @dataclass(frozen=True)
 class GmresParameters:
-    """Iterative solutions for relative values (`lower.relative_values`)."""
+    """Iterative solutions for relative values (`markov.relative_values`)."""
 
     restart: int = 40  # steps between restarts of GMRES
     cycles: int = 8  # restarts, at most
@@ -209,7 +237,7 @@ class GmresParameters:
 
 @dataclass(frozen=True)
 class PlannerParameters:
-    """All of them."""
+    """All parameters of the planner."""
 
     representation: RepresentationParameters = RepresentationParameters()
     grid: GridParameters = GridParameters()

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
-from .._serialization.archives import Room, pack
-from .._serialization.contents import VERSION, Contents, opened
+from .._serialization.archives import SizeLimit, pack
+from .._serialization.contents import METADATA, VERSION, Contents, opened
 from .._utils.arrays import checked_names
 from ..errors import InvalidModelError, ParseError
 from ..models import Kind, Units
@@ -69,7 +69,7 @@ def encoded(plan: PlanRecord) -> bytes:
     )
     return pack(
         {
-            "words": np.frombuffer(msgspec.json.encode(metadata), np.uint8),
+            METADATA: np.frombuffer(msgspec.json.encode(metadata), np.uint8),
             "node_actions": plan.controller.actions,
             "node_successors": plan.controller.successors,
             "node_vectors": plan.controller.vectors,
@@ -111,7 +111,7 @@ def _(informed: InformedCertificate) -> dict[str, npt.NDArray[Any] | None]:
     }
 
 
-def decoded(kind: type[Record], data: bytes, name: str, room: Room | None = None) -> Record:
+def decoded(kind: type[Record], data: bytes, name: str, limit: SizeLimit | None = None) -> Record:
     """Read a plan.
 
     Parameters
@@ -122,7 +122,7 @@ def decoded(kind: type[Record], data: bytes, name: str, room: Room | None = None
         The bytes of a file.
     name
         Name of the file, for error messages.
-    room
+    limit
         Bytes that the plan may take when it is unpacked, where it is part of another file.
 
     Returns
@@ -135,7 +135,7 @@ def decoded(kind: type[Record], data: bytes, name: str, room: Room | None = None
     ParseError
         The bytes are no plan.
     """
-    contents, metadata = opened(data, name, _Metadata, "a plan", room)
+    contents, metadata = opened(data, name, _Metadata, "a plan", limit)
     try:
         plan = kind(**_fields(contents, metadata))
         check_arrays(plan, len(plan.actions), plan.controller.successors.shape[1], len(plan.states))
@@ -170,9 +170,9 @@ def _check(contents: Contents, metadata: _Metadata) -> None:
     """Check the fields that are not arrays, and raise `ParseError` where one is out of its range."""
     states, (lower, upper) = metadata.states, metadata.bounds
     if not 0.0 <= lower <= upper <= 1.0:
-        raise contents.refuse(f"bounds are {metadata.bounds}: wanted from 0 to 1, the lower one first")
+        raise contents.refuse(f"bounds are {metadata.bounds}: expected from 0 to 1, the lower one first")
     if not 0.0 <= metadata.blind <= 1.0:
-        raise contents.refuse(f"blind is {metadata.blind}: wanted from 0 to 1")
+        raise contents.refuse(f"blind is {metadata.blind}: expected from 0 to 1")
     if (
         not states
         or states != sorted(set(states))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .._serialization.archives import Room
+from .._serialization.archives import SizeLimit
 from .plan_codec import decoded
 from .solution import Plan
 
 
-def plan_from_bytes(data: bytes, name: str, room: Room | None = None) -> Plan:
+def plan_from_bytes(data: bytes, name: str, limit: SizeLimit | None = None) -> Plan:
     """Return the plan in these bytes.
 
     Parameters
@@ -16,7 +16,7 @@ def plan_from_bytes(data: bytes, name: str, room: Room | None = None) -> Plan:
         What `Plan.to_bytes` returned.
     name
         Name of the file, for error messages.
-    room
+    limit
         Bytes that the file around the plan leaves to unpack it to, or None for the usual limit.
 
     Raises
@@ -24,4 +24,4 @@ def plan_from_bytes(data: bytes, name: str, room: Room | None = None) -> Plan:
     ParseError
         The bytes are no plan.
     """
-    return decoded(Plan, data, name, room)
+    return decoded(Plan, data, name, limit)

@@ -28,13 +28,16 @@ class Bounds(Protocol):
     constant_cost: float  # upper bound on the average cost of the best constant action
 
     @property
-    def lower(self) -> float: ...
+    def lower(self) -> float:
+        """The best proved lower bound on the optimal average cost, scaled to [0, 1]."""
 
     @property
-    def upper(self) -> float: ...
+    def upper(self) -> float:
+        """The best proved upper bound on the optimal average cost, scaled to [0, 1]."""
 
     @property
-    def gap(self) -> float: ...
+    def gap(self) -> float:
+        """The upper bound minus the lower bound."""
 
     @property
     def full(self) -> bool:

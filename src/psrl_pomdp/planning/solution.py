@@ -14,9 +14,9 @@ from .._serialization.reading import read_bytes
 from .._utils.arrays import Array
 from ..errors import InvalidModelError, StartDependentError
 from .accuracy import at_stake
+from .envelopes import max_of_lower_envelope
 from .plan_codec import decoded, encoded
 from .plan_record import PlanRecord
-from .upper.envelopes import max_of_lower_envelope
 from .upper.evaluation import Controller
 
 _EQUAL_GAINS = 1e-9  # gains nearer than this are equal for choosing a node

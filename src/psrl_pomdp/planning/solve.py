@@ -99,7 +99,7 @@ def plan(
     limits = Limits(time_limit, memory_limit)
     accuracy = Accuracy.of(tolerance, rtol, atol, model.setting.units)
     if memory_limit is not None and not memory_limit > 0.0:
-        raise InvalidModelError(f"memory_limit is {memory_limit}: wanted a number of bytes above 0")
+        raise InvalidModelError(f"memory_limit is {memory_limit}: expected a number of bytes above 0")
     begun = limits.seconds
     compile_if_long(model.setting, wait=time_limit is not None)
     limits.exclude_time(limits.seconds - begun)
@@ -257,14 +257,14 @@ class PlanningRun:
         """Return whether M as one array and a grid of all vertices are the quickest start, and fit."""
         p = self.parameters.representation
         n_rows = model.n_actions * model.n_observations * model.n_states
-        vertices = n_rows * (model.n_states + p.initial_points)
+        vertices = n_rows * (model.n_states + self.parameters.grid.initial_points)
         return n_rows * model.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
 
     def _may_go_on_dense(self, dynamics: SparseDynamics) -> bool:
         """Return whether such arrays may follow the sparse bounds."""
         p = self.parameters.representation
         n_rows = dynamics.n_actions * dynamics.n_observations * dynamics.n_states
-        vertices = n_rows * (dynamics.n_states + p.initial_points)
+        vertices = n_rows * (dynamics.n_states + self.parameters.grid.initial_points)
         fits = self.limits.fits(2 * p.bytes_per_entry * vertices)
         return n_rows * dynamics.n_states**2 <= p.dense_work and fits
 
@@ -286,8 +286,8 @@ class PlanningRun:
     def _warm_started(self, dynamics: Dynamics, earlier: Plan) -> BoundPair:
         """Return bounds that begin where the earlier plan ended, or fresh ones with the controller it found.
 
-        A round without new points is tried; its bounds are kept only where they leave a gap that few points
-        can close.
+        A round without new points is tried; its bounds are returned only if they leave a gap that few
+        points can close.
         """
         check_warm_start(earlier, dynamics)
         spent, best = 0.0, earlier.controller

@@ -52,7 +52,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
     dynamics = dynamics_for(plan.grid, model)
-    check_words(plan, model, dynamics)
+    check_metadata(plan, model, dynamics)
     check_certificate(plan, dynamics)
     if not 0.0 <= plan.lower_cost <= plan.upper_cost <= 1.0:
         claim = f"[{plan.lower_cost!r}, {plan.upper_cost!r}]"
@@ -87,19 +87,19 @@ def _(certificate: InformedCertificate, model: POMDP) -> BeliefDynamics:
     return SparseDynamics.of(model)
 
 
-def check_words(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
+def check_metadata(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
     """Check the fields of a plan that prove nothing, but say how to play its policy.
 
     Raises `CertificateError` where one is not that of the model.
     """
-    wanted: dict[str, tuple[object, object]] = {
+    expected: dict[str, tuple[object, object]] = {
         "n_states": (plan.n_states, model.n_states),
         "states": (plan.states, dynamics.states),
         "actions": (plan.actions, model.setting.actions),
         "units": (plan.units, model.setting.units),
         "start": (plan.controller.start in range(len(plan.controller)), True),
     }
-    for name, (found, right) in wanted.items():
+    for name, (found, right) in expected.items():
         if found != right:
             raise CertificateError(f"the plan's {name} are not those of the model")
 

@@ -1,4 +1,7 @@
-"""Results for people: what a plan does in words, and figures (which need `psrl-pomdp[report]`)."""
+"""Descriptions of policies as text, figures, and the report page of a study.
+
+Figures and the page need `psrl-pomdp[report]`.
+"""
 
 from .plan_figures import plan_figure, save_figure
 from .policy_text import describe

@@ -1,9 +1,9 @@
-"""The page of a study: one file of HTML that needs nothing else.
+"""The report page of a study: one self-contained HTML file.
 
-`write_page(results, path)` draws what `StudyResults.open(folder, skip_damaged=True)` has read, and writes.
-plotly.js is in the page, compressed, and unpacked by the browser; a content security policy in the page
-forbids every request, and every script but the page's own, which it knows by their hashes. Texts from models
-are escaped by jinja2 and, in figures, by `page_style.label`; data in scripts have no `<`.
+`write_page(results, path)` writes the page of the results that `StudyResults.open(folder, skip_damaged=True)`
+returns. The page contains plotly.js, compressed; the browser unpacks it. A content security policy in the
+page forbids every request and every script except those of the page, which are listed by their hashes. Texts
+from models are escaped by jinja2 and, in figures, by `page_style.label`; data in scripts contain no `<`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..problems import as_problem
 from ..studies.store import Store
 from ..studies.study import Study
 from ..studies.study_results import StudyResults
-from .page_data import PageData, Say, silent
+from .page_data import PageData, ProgressCallback, no_progress
 from .page_figures import page_figures
 from .page_replay import STEPS, replay, replay_figure
 from .page_style import PageFigure
@@ -38,12 +38,12 @@ from .paper_figures import inline_svg, policy_figure, write_figures
 from .plan_figures import MissingExtraError
 from .policy_text import describe, labels
 
-_NEEDS = ("jinja2", "plotly", "matplotlib")
+_REQUIRED_PACKAGES = ("jinja2", "plotly", "matplotlib")
 
 
 def need_extras() -> None:
-    """Raise where a page cannot be made."""
-    for name in _NEEDS:
+    """Raise `MissingExtraError` if a package that the page needs is not installed."""
+    for name in _REQUIRED_PACKAGES:
         if find_spec(name) is None:
             raise MissingExtraError(f'a report needs {name}: pip install "psrl-pomdp[report]"')
 
@@ -54,20 +54,46 @@ def write_page(
     *,
     figures: Path | None = None,
     steps: int = STEPS,
-    say: Say = silent,
+    say: ProgressCallback = no_progress,
 ) -> dict[str, Any]:
-    """Write the page, and figures for papers where a folder for them is given; says what was written."""
+    """Write the report page of a study.
+
+    Parameters
+    ----------
+    source
+        The results of the study, or its open folder.
+    path
+        The file of the page.
+    figures
+        A folder for the figures as SVG and PDF; by default they are not written.
+    steps
+        The number of steps of one run that the page can replay; 0 for no replay.
+    say
+        Called with the name of each part before it is computed.
+
+    Returns
+    -------
+    dict
+        A summary of what was written: paths, sizes, agents, missing runs, the verdict and notes.
+
+    Raises
+    ------
+    MissingExtraError
+        If jinja2, plotly or matplotlib is not installed.
+    StudyError
+        If the study has no finished run.
+    """
     need_extras()
     say("results")
     data = PageData(source, say)
     text = page(data, steps)
-    drawn = [] if figures is None else write_figures(data, figures)
+    figure_paths = [] if figures is None else write_figures(data, figures)
     say("the page")
     write_atomically(path, text.encode())
     return {
         "page": str(path),
         "bytes": len(text.encode()),
-        "figures": [str(figure) for figure in drawn],
+        "figures": [str(figure) for figure in figure_paths],
         "title": title_of(data),
         "agents": [agent.label for agent in data.agents],
         "runs": len(data.results.runs),
@@ -80,12 +106,13 @@ def write_page(
 
 
 def page(data: PageData, steps: int = STEPS) -> str:
-    """The page as text."""
+    """Return the HTML of the page."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    played = _replayed(data, steps)
-    drawn = page_figures(data)
+    # The replay and the policy may add notes to `data`, so they come before the template.
+    replays = _replay_figures(data, steps)
+    figures = [*page_figures(data), *replays]
     policy = _policy(data)
     problem = as_problem(data.model)
     code, plotly = _resource("page.js"), _plotly()
@@ -98,42 +125,44 @@ def page(data: PageData, steps: int = STEPS) -> str:
         data=data,
         title=title_of(data),
         verdict=verdict(data),
-        figures={figure.key: figure for figure in [*drawn, *played]},
-        specs=Markup(_embedded({figure.key: _spec(figure) for figure in [*drawn, *played]})),
+        figures={figure.key: figure for figure in figures},
+        specs=Markup(_script_json({figure.key: _spec(figure) for figure in figures})),
         policy=policy,
         truth=data.truth,
         problem=None if problem is None else problem.entry,
         setting=None if data.model is None else data.model.setting,
-        study_file=shown_study(data.study, data.name).to_toml(),
+        study_file=portable_study(data.study, data.name).to_toml(),
         versions=_versions(data),
         style=Markup(_resource("page.css")),
         code=Markup(code),
-        plotly=plotly.packed,
+        plotly=plotly.compressed,
         scripts=f"'{_hash(code)}' '{plotly.hash}'",
     )
 
 
 def title_of(data: PageData) -> str:
-    what = "Bayesian regret" if data.study.truth == "prior" else "Regret"
-    return data.study.title or f"{what} on {data.name}"
+    """Return the title of the study, or a default."""
+    kind = "Bayesian regret" if data.study.truth == "prior" else "Regret"
+    return data.study.title or f"{kind} on {data.name}"
 
 
 # -- parts ------------------------------------------------------------------------------------------
 
 
-def _replayed(data: PageData, steps: int) -> list[PageFigure]:
-    """The figure of the replay, or none with the reason noted."""
+def _replay_figures(data: PageData, steps: int) -> list[PageFigure]:
+    """Return the figure of the replay, or an empty list and a note with the reason."""
     if data.model is None or not steps:
         return []
     data.say("the replay of a run")
     try:
         found = replay(data.results.experiment, data.replayed, steps)
     except PSRLError as error:
-        data.notes.append(f"No run could be played again: {error}")
+        data.notes.append(f"No run could be replayed: {error}")
         return []
     if not found.same:
         data.notes.append(
-            "The replayed steps are not those of the study, which another version or another machine ran"
+            "The replay differs from the stored run, which was simulated by another version or on another "
+            "machine"
         )
     return [replay_figure(found, labels(data.model), data.units)]
 
@@ -141,27 +170,27 @@ def _replayed(data: PageData, steps: int) -> list[PageFigure]:
 @dataclass(frozen=True)
 class _Policy:
     svg: Any  # Markup
-    words: dict[str, Any]
+    description: dict[str, Any]  # a title and its lines
     lower: float
     upper: float
     status: str
 
 
 def _policy(data: PageData) -> _Policy | None:
-    """The best policy of the true model, as a picture and in words."""
+    """Return the optimal policy of the true model, as a figure and as text."""
     from markupsafe import Markup
 
     if data.truth is None:
         return None
     best, world = data.truth.plan, data.truth.world
-    told = describe(best, world)
-    # One action always, whatever is believed, is nothing to draw.
-    picture = "" if told["kind"] == "always" else inline_svg(policy_figure(best, world))
-    return _Policy(Markup(picture), told["words"], best.lower, best.upper, best.status)
+    described = describe(best, world)
+    # A policy that always plays the same action needs no figure.
+    svg = "" if described["kind"] == "always" else inline_svg(policy_figure(best, world))
+    return _Policy(Markup(svg), described["words"], best.lower, best.upper, best.status)
 
 
-def shown_study(study: Study, name: str) -> Study:
-    """The study as others can run it: a model file by its name, and looked for beside the study."""
+def portable_study(study: Study, name: str) -> Study:
+    """Return the study with a model file named relative to the study file, so that others can run it."""
     if not study.file_sha256:
         return study
     return msgspec.structs.replace(study, problem=name, file_sha256="")
@@ -177,23 +206,23 @@ def _versions(data: PageData) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _Packed:
-    packed: str  # gzip in base64
+class _CompressedScript:
+    compressed: str  # gzip in base64
     hash: str
 
 
 @lru_cache(maxsize=1)
-def _plotly() -> _Packed:
-    """plotly.js for the page; the one bundle that plotly's package has, at two fifths of its size."""
+def _plotly() -> _CompressedScript:
+    """Return plotly.js, compressed to two fifths of its size."""
     from plotly.offline import get_plotlyjs
 
     code = get_plotlyjs()
-    packed = base64.b64encode(gzip.compress(code.encode(), 9, mtime=0)).decode()
-    return _Packed(packed, _hash(code))
+    compressed = base64.b64encode(gzip.compress(code.encode(), 9, mtime=0)).decode()
+    return _CompressedScript(compressed, _hash(code))
 
 
 def _hash(code: str) -> str:
-    """By which the page's policy knows a script."""
+    """Return the hash by which the content security policy allows a script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
 
 
@@ -215,6 +244,6 @@ def _spec(figure: PageFigure) -> dict[str, Any]:
     }
 
 
-def _embedded(value: Any) -> str:
-    """JSON that can stand in a script: no `<` to end it by, and null for what is not a number."""
+def _script_json(value: Any) -> str:
+    """Return JSON for a script element: without `<`, which could end the element, and null for NaN."""
     return msgspec.json.encode(value).decode().replace("<", "\\u003c")

@@ -1,14 +1,17 @@
-"""The figures of the page, as plotly takes them: plain dictionaries, drawn by the page itself."""
+"""The figures of the report page as plain dictionaries for plotly; the script of the page draws them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from .page_data import AgentFacts, Concentration, Measure, PageData
+import numpy as np
+
+from .page_data import PageData
+from .page_records import AgentFacts, Episode, Measure, PosteriorCurve
 from .page_style import (
     HUES,
-    ON_TOP,
+    TOP_LAYER,
     PageFigure,
     Table,
     Trace,
@@ -24,28 +27,38 @@ from .page_style import (
 )
 from .regret_figures import knee
 
-_MARKS = ("circle", "diamond", "square", "x")
-_FAR = 30.0  # curves whose ends differ by this factor share a logarithmic axis only
+_SYMBOLS = ("circle", "diamond", "square", "x")
+_LARGE_RATIO = 30.0  # if the final regrets differ by this factor, the vertical axis is logarithmic
 
 
 def page_figures(data: PageData) -> list[PageFigure]:
-    """All that this study has; the replay (`page_replay`) and the policy are made apart."""
-    found = [regret_figure(data)]
-    found += [
-        posterior_figure(data, measure, agents) for measure, agents in sorted(data.concentrations.items())
+    """Return the figures of this study, except the replay (`page_replay`) and the policy."""
+    figures = [regret_figure(data)]
+    figures += [
+        posterior_figure(data, measure, agents) for measure, agents in sorted(data.posterior_curves.items())
     ]
     if data.episodes:
-        found += [lengths_figure(data), reasons_figure(data), work_figure(data), promises_figure(data)]
+        figures += [lengths_figure(data), reasons_figure(data), work_figure(data), averages_figure(data)]
     if data.decompositions:
-        found.append(decomposition_figure(data))
-    return found
+        figures.append(decomposition_figure(data))
+    return figures
+
+
+def _places(data: PageData) -> dict[str, int]:
+    """Return the position of each agent in the study, which determines its color."""
+    return {agent.label: agent.place for agent in data.agents}
+
+
+def _time_layout(times: Sequence[int], y_title: str, **y_axis: Any) -> dict[str, Any]:
+    """Return the layout of a figure whose horizontal axis is the step."""
+    return layout_of(axis_of("step", type=time_scale(times)), axis_of(y_title, **y_axis))
 
 
 # -- regret -----------------------------------------------------------------------------------------
 
 
 def regret_figure(data: PageData) -> PageFigure:
-    """Every agent's mean regret over time with its 95 % band, and the theory's bound where there is one."""
+    """Return the mean regret of every agent with its 95 % band, and the bound of Theorem 1, if any."""
     traces: list[Trace] = []
     rows: list[Sequence[Any]] = []
     for agent in data.agents:
@@ -71,9 +84,8 @@ def regret_figure(data: PageData) -> PageFigure:
         title="Regret over time",
         alt=f"Curves of the mean regret over {times[-1]:,} steps, one for each of {len(data.agents)} agents.",
         traces=traces,
-        layout=layout_of(
-            axis_of("step", type=time_scale(times)),
-            axis_of(f"regret{unit_suffix(data.units.total_name)}", type=_height_type(data.agents)),
+        layout=_time_layout(
+            times, f"regret{unit_suffix(data.units.total_name)}", type=_regret_scale(data.agents)
         ),
         table=Table(("agent", "step", "regret", "low", "high"), rows),
         switches=("x", "y"),
@@ -82,35 +94,36 @@ def regret_figure(data: PageData) -> PageFigure:
     )
 
 
-def _height_type(agents: Sequence[AgentFacts]) -> str:
-    """Logarithmic where one agent would make a flat line of the others."""
+def _regret_scale(agents: Sequence[AgentFacts]) -> str:
+    """Return the type of the regret axis: logarithmic if one agent would make the other curves flat."""
     ends = sorted(agent.regret for agent in agents if agent.regret > 0)
-    return "log" if ends and ends[-1] > _FAR * ends[len(ends) // 2 if len(ends) > 3 else 0] else "linear"
+    reference = ends[len(ends) // 2 if len(ends) > 3 else 0] if ends else np.inf
+    return "log" if ends and ends[-1] > _LARGE_RATIO * reference else "linear"
 
 
 def _bound_trace(data: PageData, times: list[int]) -> Trace:
-    """Left for the reader to switch on where it would flatten all else."""
+    """Return the curve of the bound; it is off at first if it would make the other curves flat."""
     assert data.bound is not None
     values = data.bound.values.tolist()
     top = max(agent.regret for agent in data.agents)
     name = "Theorem 1’s bound"
     return line_trace(name, 0, times, values) | {
         "line": {"color": "@ink", "dash": "dot", "width": 2},
-        "meta": {"label": name, "colour": "@ink", "dash": "dot", "off": values[-1] > 5 * top},
+        "meta": {"label": name, "color": "@ink", "dash": "dot", "off": values[-1] > 5 * top},
     }
 
 
 # -- posterior --------------------------------------------------------------------------------------
 
 _MEASURES = {
-    "weight": ("Belief in the true dynamics", "posterior weight of the truth"),
-    "distance": ("Distance to the true dynamics", "mean distance of a row"),
+    "weight": ("Posterior probability of the true kernel", "posterior probability"),
+    "distance": ("Distance to the true kernel", "mean L1 distance of a row"),
 }
 
 
-def posterior_figure(data: PageData, measure: Measure, agents: dict[str, Concentration]) -> PageFigure:
-    """How the posterior closes in on the truth: the mean of the runs, and all between the extremes."""
-    places = {agent.label: agent.place for agent in data.agents}
+def posterior_figure(data: PageData, measure: Measure, agents: dict[str, PosteriorCurve]) -> PageFigure:
+    """Return the concentration of the posterior at the true kernel: mean and range of the runs."""
+    places = _places(data)
     traces: list[Trace] = []
     rows: list[Sequence[Any]] = []
     for name, found in agents.items():
@@ -120,15 +133,15 @@ def posterior_figure(data: PageData, measure: Measure, agents: dict[str, Concent
         traces.append(line_trace(name, places[name], times, columns[0]))
         rows += [(name, *row) for row in zip(times, *columns, strict=True)]
     title, axis = _MEASURES[measure]
-    span = {"range": [-0.03, 1.03]} if measure == "weight" else {"rangemode": "tozero"}
+    limits = {"range": [-0.03, 1.03]} if measure == "weight" else {"rangemode": "tozero"}
     lowest = min(float(found.low[found.low > 0].min(initial=1.0)) for found in agents.values())
     return PageFigure(
         key=f"posterior-{measure}",
         title=title,
         alt=f"Curves of the {axis} over time, for {len(agents)} agents.",
         traces=traces,
-        layout=layout_of(axis_of("step", type=time_scale(times)), axis_of(axis, type="linear", **span)),
-        table=Table(("agent", "step", "mean", "least", "most"), rows),
+        layout=_time_layout(times, axis, type="linear", **limits),
+        table=Table(("agent", "step", "mean", "minimum", "maximum"), rows),
         switches=("x", "y"),
         floor=max(1e-12, 0.5 * lowest),
     )
@@ -137,35 +150,33 @@ def posterior_figure(data: PageData, measure: Measure, agents: dict[str, Concent
 # -- episodes ---------------------------------------------------------------------------------------
 
 
-def _dots(name: str, place: int, x: Sequence[Any], y: Sequence[Any], what: str) -> Trace:
+def _points(name: str, place: int, episodes: Sequence[Episode], y: Sequence[Any], hover: str) -> Trace:
+    """Return one point per episode of an agent, over the step at which the episode starts."""
     return {
         "type": "scatter",
         "mode": "markers",
         "name": label(name),
         "legendgroup": label(name),
-        "x": x,
+        "x": [episode.start for episode in episodes],
         "y": y,
         "marker": {
             "color": f"{hue_of(place)}/0.65",
             "size": 7,
-            "symbol": _MARKS[place // HUES % len(_MARKS)],
+            "symbol": _SYMBOLS[place // HUES % len(_SYMBOLS)],
         },
-        "hovertemplate": f"%{{fullData.name}}<br>from step %{{x:,}}: {what}<extra></extra>",
-        "zorder": ON_TOP - place,
-        "meta": {"label": name, "colour": hue_of(place), "dash": dash_of(place)},
+        "hovertemplate": f"%{{fullData.name}}<br>from step %{{x:,}}: {hover}<extra></extra>",
+        "zorder": TOP_LAYER - place,
+        "meta": {"label": name, "color": hue_of(place), "dash": dash_of(place)},
     }
 
 
 def lengths_figure(data: PageData) -> PageFigure:
-    """How long episodes were, over when they began."""
-    places = {agent.label: agent.place for agent in data.agents}
+    """Return the lengths of the episodes."""
+    places = _places(data)
     traces = [
-        _dots(
-            name, places[name], [e.start for e in some], [e.length for e in some],
-            "an episode of %{y:,} steps",
-        )
+        _points(name, places[name], some, [e.length for e in some], "an episode of %{y:,} steps")
         for name, some in data.episodes.items()
-    ]  # fmt: skip
+    ]
     rows = [
         (e.agent, e.run, e.number, e.start, e.length, e.ended)
         for some in data.episodes.values()
@@ -174,8 +185,8 @@ def lengths_figure(data: PageData) -> PageFigure:
     kind = time_scale([data.study.horizon])
     return PageFigure(
         key="lengths",
-        title="How long episodes were",
-        alt="Points: the length of each episode over the step at which it began.",
+        title="Lengths of the episodes",
+        alt="Points: the length of each episode over the step at which it starts.",
         traces=traces,
         layout=layout_of(
             axis_of("first step of the episode", type=kind), axis_of("length in steps", type=kind)
@@ -186,34 +197,34 @@ def lengths_figure(data: PageData) -> PageFigure:
 
 
 def reasons_figure(data: PageData) -> PageFigure:
-    """Why episodes ended, in shares of each agent's episodes."""
+    """Return the shares of each agent's episodes by the reason for which they ended."""
     reasons = [reason for reason in _REASONS if any(reason in count.reasons for count in data.counts)]
     names = [count.agent for count in data.counts]
-    spots = list(range(len(names)))
+    positions = list(range(len(names)))
     traces: list[Trace] = [
         {
             "type": "bar",
             "orientation": "h",
             "name": reason,
             "legendgroup": reason,
-            "y": spots,
+            "y": positions,
             "x": [100.0 * count.reasons.get(reason, 0) / count.episodes for count in data.counts],
             "customdata": [count.reasons.get(reason, 0) for count in data.counts],
             "marker": {"color": _REASONS[reason][1], "line": {"width": 1, "color": "@ground"}},
             "hovertemplate": "%{fullData.name}: %{customdata:,} episodes, %{x:.1f} %<extra></extra>",
-            "meta": {"label": _REASONS[reason][0], "colour": _REASONS[reason][1], "dash": "solid"},
+            "meta": {"label": _REASONS[reason][0], "color": _REASONS[reason][1], "dash": "solid"},
         }
         for reason in reasons
     ]
     rows = [(c.agent, reason, n, c.episodes) for c in data.counts for reason, n in c.reasons.items()]
     return PageFigure(
         key="reasons",
-        title="Why they ended",
+        title="Reasons for which episodes ended",
         alt="Bars: for each agent, the shares of its episodes by the reason for which they ended.",
         traces=traces,
         layout=layout_of(
             axis_of("% of the episodes", range=[0, 100]),
-            {"tickvals": spots, "ticktext": [label(n, 18) for n in names], "autorange": "reversed",
+            {"tickvals": positions, "ticktext": [label(n, 18) for n in names], "autorange": "reversed",
              "zeroline": False, "showgrid": False},
             barmode="stack",
             bargap=0.35,
@@ -223,13 +234,13 @@ def reasons_figure(data: PageData) -> PageFigure:
     )  # fmt: skip
 
 
-# In words, and in tints of one hue: these are no agents.
+# The text of the legend and the color of each reason: opacities of one hue, because hues stand for agents.
 _REASONS = {
-    "schedule": ("its time was up", "@5"),
-    "pseudo-counts": ("some visits had doubled", "@5/0.7"),
-    "schedule and pseudo-counts": ("both at once", "@5/0.45"),
-    "kernel ruled out": ("its model was ruled out", "@5/0.25"),
-    "goes on": ("still going on at the end", "@soft/0.35"),
+    "schedule": ("schedule", "@5"),
+    "pseudo-counts": ("a pseudo-count doubled", "@5/0.7"),
+    "schedule and pseudo-counts": ("both", "@5/0.45"),
+    "kernel ruled out": ("sampled kernel ruled out", "@5/0.25"),
+    "goes on": ("horizon reached", "@soft/0.35"),
 }
 
 
@@ -237,15 +248,12 @@ _REASONS = {
 
 
 def work_figure(data: PageData) -> PageFigure:
-    """Counted operations of planning, episode by episode."""
-    places = {agent.label: agent.place for agent in data.agents}
+    """Return the counted operations of planning for each episode."""
+    places = _places(data)
     traces = [
-        _dots(
-            name, places[name], [e.start for e in some], [e.work or None for e in some],
-            "%{y:.3s} operations",
-        )
+        _points(name, places[name], some, [e.work or None for e in some], "%{y:.3s} operations")
         for name, some in data.episodes.items()
-    ]  # fmt: skip
+    ]
     rows = [
         (e.agent, e.run, e.number, e.start, e.work, e.gap, e.tolerance, e.shortfall, e.status)
         for some in data.episodes.values()
@@ -253,29 +261,29 @@ def work_figure(data: PageData) -> PageFigure:
     ]
     return PageFigure(
         key="work",
-        title="Planning effort",
-        alt="Points: the operations that each episode’s plan took, over the step at which it began.",
+        title="Planning work",
+        alt="Points: the operations of the planner for each episode, over the step at which it starts.",
         traces=traces,
         layout=layout_of(
             axis_of("first step of the episode", type=time_scale([data.study.horizon])),
             axis_of("operations", type="log", exponentformat="SI"),
         ),
         table=Table(
-            ("agent", "run", "episode", "start", "work", "gap", "wanted", "shortfall", "status"), rows
+            ("agent", "run", "episode", "start", "work", "gap", "tolerance", "shortfall", "status"), rows
         ),
         switches=("x", "y"),
     )
 
 
-def promises_figure(data: PageData) -> PageFigure:
-    """J(θ_k) of the sampled models between its proved bounds, and J of the truth."""
-    places = {agent.label: agent.place for agent in data.agents}
+def averages_figure(data: PageData) -> PageFigure:
+    """Return the bounds on J(θ_k) of the sampled models, and those on J(θ*)."""
+    places = _places(data)
     low, high = data.average
     traces: list[Trace] = []
     for name, some in data.episodes.items():
         middle = [0.5 * (e.lower + e.upper) for e in some]
         traces.append(
-            _dots(name, places[name], [e.start for e in some], middle, "between %{customdata}")
+            _points(name, places[name], some, middle, "between %{customdata}")
             | {
                 "error_y": {
                     "type": "data",
@@ -294,9 +302,9 @@ def promises_figure(data: PageData) -> PageFigure:
     kind = data.units.kind
     lines = [_level(value) for value in dict.fromkeys((low, high))]
     return PageFigure(
-        key="promises",
-        title="What the plans promised",
-        alt=f"Points with bars: the best average {kind} of each sampled model; dotted: that of the true one.",
+        key="averages",
+        title=f"Optimal average {kind} of the sampled models",
+        alt=f"Points with bars: the optimal average {kind} of each sampled model; dotted: of the true model.",
         traces=traces,
         layout=layout_of(
             axis_of("first step of the episode", type=time_scale([data.study.horizon])),
@@ -310,7 +318,7 @@ def promises_figure(data: PageData) -> PageFigure:
 
 
 def _level(height: float) -> dict[str, Any]:
-    """A dotted line across the figure."""
+    """Return a dotted horizontal line across the figure."""
     return {
         "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": height, "y1": height,
         "line": {"color": "@ink", "width": 1.5, "dash": "dot"},
@@ -320,37 +328,35 @@ def _level(height: float) -> dict[str, Any]:
 # -- decomposition ----------------------------------------------------------------------------------
 
 _TERMS = (
-    ("H K_T: episodes begun", "episodes", 0),
-    ("R₁: sampled averages", "averages", 1),
-    ("R₂: wrong dynamics", "gaps", 2),
-    ("R₃: wrong beliefs", "costs", 3),
+    ("H K_T: number of episodes", "episodes", 0),
+    ("R₁: optimal averages", "averages", 1),
+    ("R₂: kernels and beliefs", "gaps", 2),
+    ("R₃: expected costs", "costs", 3),
 )
 
 
 def decomposition_figure(data: PageData) -> PageFigure:
-    """The paper's four terms, their sum and the regret below it, means over runs."""
+    """Return the four terms of the paper's decomposition, their sum and the regret, as means over runs."""
     traces: list[Trace] = []
     rows: list[Sequence[Any]] = []
     for agent, terms in data.decompositions.items():
         times = terms.times.tolist()
         columns = [getattr(terms, name).mean(axis=0).tolist() for _, name, _ in _TERMS]
         total, regret = terms.bound.mean(axis=0).tolist(), terms.regret.mean(axis=0).tolist()
-        for (words, _, place), values in zip(_TERMS, columns, strict=True):
-            traces.append(_choice(line_trace(words, place, times, values), agent))
-        for words, values, dash in (("their sum", total, "dash"), ("regret", regret, "solid")):
-            look = {"line": {"color": "@ink", "dash": dash, "width": 2.5}}
-            meta = {"meta": {"label": words, "colour": "@ink", "dash": dash}}
-            traces.append(_choice(line_trace(words, 0, times, values) | look | meta, agent))
+        for (name, _, place), values in zip(_TERMS, columns, strict=True):
+            traces.append(_for_agent(line_trace(name, place, times, values), agent))
+        for name, values, dash in (("sum", total, "dash"), ("regret", regret, "solid")):
+            style = {"line": {"color": "@ink", "dash": dash, "width": 2.5}}
+            meta = {"meta": {"label": name, "color": "@ink", "dash": dash}}
+            traces.append(_for_agent(line_trace(name, 0, times, values) | style | meta, agent))
         rows += [(agent, *row) for row in zip(times, *columns, total, regret, strict=True)]
     ends = [float(terms.regret[:, -1].mean()) for terms in data.decompositions.values()]
     return PageFigure(
         key="decomposition",
-        title="Where the regret may come from",
+        title="Decomposition of the regret",
         alt="Curves over time: the four terms of the paper’s decomposition, their sum, and the regret.",
         traces=traces,
-        layout=layout_of(
-            axis_of("step", type=time_scale(times)), axis_of(f"regret{unit_suffix(data.units.total_name)}")
-        ),
+        layout=_time_layout(times, f"regret{unit_suffix(data.units.total_name)}"),
         table=Table(("agent", "step", "H K_T", "R_1", "R_2", "R_3", "sum", "regret"), rows),
         switches=("x", "y"),
         choices=tuple(data.decompositions),
@@ -358,5 +364,6 @@ def decomposition_figure(data: PageData) -> PageFigure:
     )
 
 
-def _choice(trace: Trace, agent: str) -> Trace:
+def _for_agent(trace: Trace, agent: str) -> Trace:
+    """Return the trace, shown only if the agent is the selected one."""
     return trace | {"meta": trace["meta"] | {"choice": agent}}

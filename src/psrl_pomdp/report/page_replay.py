@@ -1,4 +1,4 @@
-"""The first steps of one run of a study, played again from its seed, and drawn."""
+"""The first steps of one run of a study, simulated again from the seed, and their figure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.arrays import Array
 from ..agents.episode_records import Info
 from ..models import Units
 from ..studies.experiment import Experiment
@@ -16,36 +17,54 @@ from .page_style import PageFigure, Table, Trace, axis_of, label
 from .policy_text import Labels
 
 STEPS = 300
-_MOST_NUMBERS = 60_000  # of beliefs on a page
-_WINDOW = 60  # steps that are seen at once
+_MAX_BELIEF_ENTRIES = 60_000  # in the beliefs on one page
+_WINDOW = 60  # steps that the figure shows at once
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Steps 1 to n: what was read before each action, what was done, and where the world was."""
+    """Steps 1 to n of one run.
+
+    Attributes
+    ----------
+    agent, run
+        The label of the agent and the number of the run.
+    observations
+        The observation before each action; None if there is no first observation.
+    actions, states, costs
+        The action, the hidden state and the cost of each step; costs are in the user's units.
+    beliefs
+        The belief at each step under the true kernel.
+    own_beliefs
+        The belief at each step under the sampled kernel θ_k; None if the agent samples no kernel.
+    episodes
+        The number of the episode at each step; None if the agent has no episodes.
+    same
+        True if the costs agree with the stored result of the run.
+    """
 
     agent: str
     run: int
-    readings: list[int | None]  # before the action; None where nothing is read at first
+    observations: list[int | None]
     actions: list[int]
-    states: list[int]  # hidden from the agent
-    costs: list[float]  # of the step, in the user's numbers
-    beliefs: list[list[float]]  # of somebody who knows the true model
-    own_beliefs: list[list[float]] | None  # under the kernel that the agent plays for
+    states: list[int]
+    costs: list[float]
+    beliefs: list[list[float]]
+    own_beliefs: list[list[float]] | None
     episodes: list[int] | None
-    same: bool  # the costs are those that the study has kept
+    same: bool
 
 
 def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Replay:
-    """The first steps of the run that has this result.
+    """Simulate the first steps of the run that produced `result` again.
 
-    Drivers and checkpoints change no run, so stopping at each step does not.
+    The simulation stops at each step; this does not change the run.
     """
     study = experiment.study
     spec = next(agent for agent in study.agents if agent.label == result.agent)
     run = experiment.simulation(spec, result.run, every_step=True)
     world, agent = run.model, run.agent
-    n_steps = max(1, min(steps, study.horizon, _MOST_NUMBERS // world.n_states))
+    n_steps = max(1, min(steps, study.horizon, _MAX_BELIEF_ENTRIES // world.n_states))
     beliefs, own_beliefs, episodes = [], [], []
     for step in range(1, n_steps + 1):
         beliefs.append(_rounded(run.world.belief))
@@ -59,109 +78,85 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
     return Replay(
         agent=result.agent,
         run=result.run,
-        readings=[trace.first_observation, *trace.observations[:-1].tolist()],
+        observations=[trace.first_observation, *trace.observations[:-1].tolist()],
         actions=actions,
         states=states,
         costs=world.setting.own_cost[actions, states].tolist(),
         beliefs=beliefs,
         own_beliefs=own_beliefs or None,
         episodes=episodes or None,
-        same=_same(result, np.cumsum(world.setting.cost[actions, states])),
+        same=_agrees(result, np.cumsum(world.setting.cost[actions, states])),
     )
 
 
-def _rounded(belief: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[float]:
+def _rounded(belief: Array) -> list[float]:
     return [round(float(value), 4) for value in belief]
 
 
-def _same(result: RunResult, paid: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bool:
-    """Whether the sums of costs are those of the result, at its checkpoints."""
-    kept = [(t, cost) for t, cost in zip(result.times, result.cost, strict=True) if t <= len(paid)]
-    return all(abs(paid[t - 1] - cost) < 1e-6 for t, cost in kept)
+def _agrees(result: RunResult, total_cost: Array) -> bool:
+    """Return True if the cumulative costs equal those of the result at all of its checkpoints."""
+    stored = [(t, cost) for t, cost in zip(result.times, result.cost, strict=True) if t <= len(total_cost)]
+    return all(abs(total_cost[t - 1] - cost) < 1e-6 for t, cost in stored)
 
 
-# -- its figure -------------------------------------------------------------------------------------
+# -- figure -----------------------------------------------------------------------------------------
 
 
 def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
-    """Beliefs as shades over time, with readings and actions below; the hidden path waits to be revealed."""
-    steps = list(range(1, len(found.actions) + 1))
-    shown = found.own_beliefs or found.beliefs
-    traces: list[Trace] = [
-        {
-            "type": "heatmap",
-            "x": steps,
-            "y": list(range(len(names.states))),
-            "z": np.array(shown).T.tolist(),
-            "zmin": 0.0,
-            "zmax": 1.0,
-            "colorscale": [[0.0, "@ground"], [1.0, "@0"]],
-            "showscale": False,
-            "hovertemplate": "step %{x}: believed with %{z:.0%}<extra></extra>",
-            "meta": {"label": ""},
-        },
-        _lane("hidden state", steps, found.states, "y", "@1", names.states)
-        | {"visible": False, "mode": "lines+markers", "line": {"color": "@1", "width": 1.5, "shape": "hv"},
-           "meta": {"label": "", "hidden": True}},
-        _lane("read", steps, found.readings, "y2", "@2", names.observations),
-        _lane("done", steps, found.actions, "y3", "@3", names.actions),
-    ]  # fmt: skip
-    rows = [
-        (
-            t,
-            "" if reading is None else names.observations[reading],
-            names.actions[action],
-            names.states[state],
-            cost,
-            *belief,
-        )
-        for t, reading, action, state, cost, belief in zip(
-            steps, found.readings, found.actions, found.states, found.costs, shown, strict=True
-        )
-    ]
-    columns = (
-        "step",
-        "reading",
-        "action",
-        "hidden state",
-        f"{units.kind} [{units.name}]" if units.name else units.kind,
-        *(f"b({s})" for s in names.states),
-    )
+    """Return the figure of a replay.
+
+    Three panels share the time axis: the belief as a heat map with the hidden states, which are invisible
+    at first; the observations; and the actions.
+    """
     lanes = {"yaxis": names.states, "yaxis2": names.observations, "yaxis3": names.actions}
-    tops = _lanes(*map(len, lanes.values()))
+    short = {axis: _short(own) for axis, own in lanes.items()}
     return PageFigure(
         key="replay",
         title="One run, step by step",
-        alt="Three lanes over time: the believed probability of each state, the readings, and the actions.",
-        traces=traces,
-        layout={
-            "xaxis": axis_of(
-                "step", range=[0.5, min(len(steps), _WINDOW) + 0.5], anchor="y3", showgrid=False
-            ),
-            **{axis: _named(own, top) for (axis, own), top in zip(lanes.items(), tops, strict=True)},
-            "hovermode": "closest",
-            "showlegend": False,
-            "dragmode": False,
-        },
-        table=Table(columns, rows),
-        height=170 + 20 * min(40, sum(map(len, (names.states, names.observations, names.actions)))),
-        more={
-            "window": _WINDOW,
-            "short": {axis: _short(own) for axis, own in lanes.items()},
-            "readings": [None if o is None else names.observations[o] for o in found.readings],
-            "actions": [names.actions[a] for a in found.actions],
-            "states": [names.states[s] for s in found.states],
-            "names": list(names.states),
-            "kind": units.kind,
-            "costs": found.costs,
-            "beliefs": shown,
-            "episodes": found.episodes,
-        },
+        alt="Three panels over time: the belief in each state, the observations, and the actions.",
+        traces=_traces(found, names),
+        layout=_layout(len(found.actions), lanes),
+        table=_table(found, names, units),
+        height=170 + 20 * min(40, sum(map(len, lanes.values()))),
+        more=_player_data(found, names, units) | {"short": short},
     )
 
 
-def _lane(
-    name: str, x: list[int], y: Sequence[int | None], axis: str, colour: str, names: Sequence[str]
+def _shown_beliefs(found: Replay) -> list[list[float]]:
+    return found.own_beliefs or found.beliefs
+
+
+def _traces(found: Replay, names: Labels) -> list[Trace]:
+    """Return the heat map of the belief, and the points of states, observations and actions."""
+    steps = list(range(1, len(found.actions) + 1))
+    belief: Trace = {
+        "type": "heatmap",
+        "x": steps,
+        "y": list(range(len(names.states))),
+        "z": np.array(_shown_beliefs(found)).T.tolist(),
+        "zmin": 0.0,
+        "zmax": 1.0,
+        "colorscale": [[0.0, "@ground"], [1.0, "@0"]],
+        "showscale": False,
+        "hovertemplate": "step %{x}: belief %{z:.0%}<extra></extra>",
+        "meta": {"label": ""},
+    }
+    hidden = _points("hidden state", steps, found.states, "y", "@1", names.states) | {
+        "visible": False,
+        "mode": "lines+markers",
+        "line": {"color": "@1", "width": 1.5, "shape": "hv"},
+        "meta": {"label": "", "hidden": True},
+    }
+    return [
+        belief,
+        hidden,
+        _points("observation", steps, found.observations, "y2", "@2", names.observations),
+        _points("action", steps, found.actions, "y3", "@3", names.actions),
+    ]
+
+
+def _points(
+    name: str, x: list[int], y: Sequence[int | None], axis: str, color: str, names: Sequence[str]
 ) -> Trace:
     return {
         "type": "scatter",
@@ -171,18 +166,77 @@ def _lane(
         "y": y,
         "yaxis": axis,
         "customdata": ["" if value is None else label(names[value]) for value in y],
-        "marker": {"color": colour, "size": 6, "symbol": "square"},
+        "marker": {"color": color, "size": 6, "symbol": "square"},
         "hovertemplate": "step %{x}: %{fullData.name} %{customdata}<extra></extra>",
         "meta": {"label": ""},
     }
 
 
-def _named(names: Sequence[str], domain: list[float]) -> dict[str, Any]:
-    """An axis of names, the first on top; with room for a mark at both ends."""
-    spots = _spots(names)
+def _table(found: Replay, names: Labels, units: Units) -> Table:
+    columns = (
+        "step",
+        "observation",
+        "action",
+        "hidden state",
+        f"{units.kind} [{units.name}]" if units.name else units.kind,
+        *(f"b({s})" for s in names.states),
+    )
+    rows = [
+        (
+            t,
+            "" if observation is None else names.observations[observation],
+            names.actions[action],
+            names.states[state],
+            cost,
+            *belief,
+        )
+        for t, (observation, action, state, cost, belief) in enumerate(
+            zip(
+                found.observations,
+                found.actions,
+                found.states,
+                found.costs,
+                _shown_beliefs(found),
+                strict=True,
+            ),
+            start=1,
+        )
+    ]
+    return Table(columns, rows)
+
+
+def _layout(n_steps: int, lanes: dict[str, tuple[str, ...]]) -> dict[str, Any]:
+    domains = _domains(*map(len, lanes.values()))
     return {
-        "tickvals": spots,
-        "ticktext": [label(names[spot]) for spot in spots],
+        "xaxis": axis_of("step", range=[0.5, min(n_steps, _WINDOW) + 0.5], anchor="y3", showgrid=False),
+        **{axis: _name_axis(own, domain) for (axis, own), domain in zip(lanes.items(), domains, strict=True)},
+        "hovermode": "closest",
+        "showlegend": False,
+        "dragmode": False,
+    }
+
+
+def _player_data(found: Replay, names: Labels, units: Units) -> dict[str, Any]:
+    """Return what the script of the page shows as text while the replay is played."""
+    return {
+        "window": _WINDOW,
+        "observations": [None if o is None else names.observations[o] for o in found.observations],
+        "actions": [names.actions[a] for a in found.actions],
+        "states": [names.states[s] for s in found.states],
+        "names": list(names.states),
+        "kind": units.kind,
+        "costs": found.costs,
+        "beliefs": _shown_beliefs(found),
+        "episodes": found.episodes,
+    }
+
+
+def _name_axis(names: Sequence[str], domain: list[float]) -> dict[str, Any]:
+    """Return an axis with names as ticks, the first name on top, and a margin at both ends."""
+    ticks = _tick_positions(names)
+    return {
+        "tickvals": ticks,
+        "ticktext": [label(names[tick]) for tick in ticks],
         "range": [len(names) - 0.5, -0.5],
         "domain": domain,
         "zeroline": False,
@@ -190,21 +244,21 @@ def _named(names: Sequence[str], domain: list[float]) -> dict[str, Any]:
 
 
 def _short(names: Sequence[str]) -> list[str]:
-    """The ticks of the same axis on a phone."""
-    return [label(names[spot], 12) for spot in _spots(names)]
+    """Return shorter tick labels for the same axis on a narrow screen."""
+    return [label(names[tick], 12) for tick in _tick_positions(names)]
 
 
-def _spots(names: Sequence[str]) -> list[int]:
-    """Which names there is room for."""
+def _tick_positions(names: Sequence[str]) -> list[int]:
+    """Return the indices of at most 30 names, evenly spaced."""
     return list(range(0, len(names), 1 + len(names) // 30))
 
 
-def _lanes(*sizes: int) -> list[list[float]]:
-    """Domains from the top down, as high as they have names."""
-    room = 1.0 - 0.05 * (len(sizes) - 1)
+def _domains(*sizes: int) -> list[list[float]]:
+    """Return the vertical domain of each panel, from top to bottom, with heights proportional to `sizes`."""
+    total_height = 1.0 - 0.05 * (len(sizes) - 1)
     found, top = [], 1.0
     for size in sizes:
-        height = room * size / sum(sizes)
+        height = total_height * size / sum(sizes)
         found.append([max(0.0, top - height), top])
         top -= height + 0.05
     return found

@@ -1,9 +1,9 @@
-"""What the figures of the page have in common: their parts as plotly takes them, and how they look.
+"""Common parts of the figures of the page: traces, axes and layouts for plotly, and their style.
 
-Colours are written as words (`@3` for the fourth hue, `@3/0.2` for a tint of it, `@ink`, `@grid`), which the
-page turns into those of its light or its dark palette. plotly reads a little HTML in its labels, so every
-text that came from outside goes through `label`. What the page itself shows beside a figure, such as its
-legend, is set as text and kept as it is (`meta`).
+Colors are written as names (`@3` for the fourth hue, `@3/0.2` for the same hue with opacity 0.2, `@ink`,
+`@grid`); the page replaces them by the colors of its light or dark palette. plotly interprets some HTML in
+its labels, so every text from a model or a study passes through `label`. Texts that the page shows outside of
+plotly, such as the legend, are in `meta` and are set as plain text.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeAlias
 
-HUES = 7  # that the palettes of the page have
-ON_TOP = 1000  # the first agent is drawn over the others
+from .style import printable
+
+HUES = 7  # number of hues in the palettes of the page
+TOP_LAYER = 1000  # zorder of the first agent, which is drawn over the others
 _DASHES = ("solid", "dash", "dot")
-_LONGEST = 28
-_FEW = 5  # bands that can lie over each other and be seen
+_MAX_LABEL = 28  # characters
+_FEW_BANDS = 5  # with more overlapping bands than this, each is fainter
 
 Trace: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Table:
-    """The numbers behind a figure."""
+    """The numbers behind a figure, as columns and rows."""
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
@@ -32,52 +34,79 @@ class Table:
 
 @dataclass(frozen=True)
 class PageFigure:
-    """One figure: what plotly draws, and what the page puts around it."""
+    """One figure of the page.
+
+    Attributes
+    ----------
+    key, title
+        The identifier and the title of the figure.
+    alt
+        A description for screen readers.
+    traces, layout
+        The figure as plotly takes it.
+    table
+        The numbers behind the figure.
+    switches
+        The axes that can be switched between linear and logarithmic.
+    choices
+        The agents to choose from, if the figure shows one agent at a time.
+    floor
+        On a logarithmic axis, values that are not positive are drawn here.
+    knee
+        A logarithmic vertical axis is linear below this value, so that it can show 0 and negative values.
+    height
+        The height in pixels.
+    more
+        Further data for the script of the page.
+    """
 
     key: str
     title: str
-    alt: str  # for those who do not see it
+    alt: str
     traces: list[Trace]
     layout: dict[str, Any]
     table: Table
-    switches: tuple[str, ...] = ()  # the axes that can be linear or logarithmic
-    choices: tuple[str, ...] = ()  # agents, where one is shown at a time
-    floor: float = 0.0  # what a logarithmic axis shows of values that are not positive
-    knee: float = 0.0  # or: a logarithmic height is linear below this, so that 0 and less are shown too
+    switches: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    floor: float = 0.0
+    knee: float = 0.0
     height: int = 380
     more: dict[str, Any] = field(default_factory=dict)
 
 
-def label(text: str, most: int = _LONGEST) -> str:
-    """A text from outside as nothing but text: printable, of bounded length, and without tags.
+def label(text: str, max_length: int = _MAX_LABEL) -> str:
+    """Return a name from a model or a study as a plotly label: printable, of bounded length, without tags.
 
     >>> label("</script><b>")
     '&lt;/script&gt;&lt;b&gt;'
     """
-    shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    return escape(shown if len(shown) <= most else shown[: most - 1] + "…", quote=False)
+    return escape(printable(text, max_length), quote=False)
 
 
 def hue_of(place: int) -> str:
+    """Return the color name of the agent at this place in the study."""
     return f"@{place % HUES}"
 
 
 def dash_of(place: int) -> str:
+    """Return the line style of the agent at this place in the study."""
     return _DASHES[place // HUES % len(_DASHES)]
 
 
 def axis_of(title: str, **more: Any) -> dict[str, Any]:
+    """Return an axis with a title."""
     return {"title": {"text": title}, "zeroline": False, **more}
 
 
 def layout_of(x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a layout with two axes and without plotly's own legend."""
     return {"xaxis": x, "yaxis": y, "hovermode": "closest", "showlegend": False, **more}
 
 
 def line_trace(
     name: str, place: int, x: Sequence[Any], y: Sequence[Any], unit: str = "", **more: Any
 ) -> Trace:
-    """A curve; a single point is seen by its mark."""
+    """Return a curve; a curve of a single point has a marker."""
     return {
         "type": "scatter",
         "mode": "lines" if len(x) > 1 else "markers",
@@ -88,16 +117,16 @@ def line_trace(
         "line": {"color": hue_of(place), "dash": dash_of(place), "width": 2},
         "marker": {"color": hue_of(place), "size": 8},
         "hovertemplate": f"%{{fullData.name}}<br>step %{{x:,}}: %{{y:.5g}}{unit}<extra></extra>",
-        "zorder": ON_TOP - place,
-        "meta": {"label": name, "colour": hue_of(place), "dash": dash_of(place)},
+        "zorder": TOP_LAYER - place,
+        "meta": {"label": name, "color": hue_of(place), "dash": dash_of(place)},
         **more,
     }
 
 
 def band_trace(
-    name: str, place: int, x: Sequence[Any], low: Sequence[Any], high: Sequence[Any], among: int
+    name: str, place: int, x: Sequence[Any], low: Sequence[Any], high: Sequence[Any], n_bands: int
 ) -> Trace:
-    """The ground between two curves, as one closed line; fainter among many."""
+    """Return the area between two curves as one closed line; it is fainter if the figure has many bands."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -106,7 +135,7 @@ def band_trace(
         "x": [*x, *reversed(x)],
         "y": [*high, *reversed(low)],
         "fill": "toself",
-        "fillcolor": f"{hue_of(place)}/{0.16 if among <= _FEW else 0.07}",
+        "fillcolor": f"{hue_of(place)}/{0.16 if n_bands <= _FEW_BANDS else 0.07}",
         "line": {"width": 0, "color": hue_of(place)},
         "hoverinfo": "skip",
         "meta": {"band": True, "group": name},
@@ -114,9 +143,10 @@ def band_trace(
 
 
 def unit_suffix(name: str) -> str:
+    """Return the unit in brackets, or nothing if it has no name."""
     return f" [{label(name)}]" if name else ""
 
 
 def time_scale(times: Sequence[int]) -> str:
-    """Logarithmic time, but for studies of a few steps."""
+    """Return the type of the time axis: linear for studies of at most ten steps, else logarithmic."""
     return "log" if times[-1] > 10 else "linear"

@@ -1,14 +1,14 @@
-"""What a plan does, in the words of its problem.
+"""Descriptions of policies as text, with the names of states, actions and observations.
 
-A plan plays, at belief b, the action of the vector that attains V(b) = min_n α_n·b. How that is best said
-depends on how many states the start can reach:
+At belief b, a plan plays the action of the vector that attains V(b) = min_n α_n·b. The description depends on
+the number of states that are reachable from the initial distribution:
 
-- two: b is one number, V the lower envelope of lines, and the policy a few intervals, with exact ends;
-- three: b is a point of a triangle; the share of it on which each action is played, and what is done at
-  the corners and in the middle;
-- more: the controller that proves the bound, node by node. It is a policy of its own, which needs no beliefs.
+- Two states: b is one number, V is the lower envelope of lines, and the policy is a list of intervals.
+- Three states: b is a point of a triangle. The description gives the share of the triangle on which each
+  action is played, and the actions at the corners and at the center.
+- More states: the finite-state controller that attains the upper bound, node by node. It needs no beliefs.
 
-Where the plan depends on the start, the controller is the policy, however many states there are.
+If the plan depends on the initial belief, the description is the controller for any number of states.
 """
 
 from __future__ import annotations
@@ -26,15 +26,29 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 
-FINENESS = 200  # a side of the triangle is cut into so many, the triangle into their square
-MOST_LISTED = 12
-_CHUNK = 4_000_000  # products held at once
-_FEW_READINGS = 4  # a successor with more of them than this is called "else"
+FINENESS = 200  # number of parts of each side of the triangle; the grid has FINENESS² small triangles
+MOST_LISTED = 12  # lines of a description
+_CHUNK = 4_000_000  # entries of a matrix product that are computed at once
+_MAX_LISTED_OBSERVATIONS = 4  # the largest group of observations is called "else" if it has more than this
 
 
 def describe(plan: Plan, model: POMDP) -> dict[str, Any]:
-    """The policy as plain data: `kind`, what that kind is made of, and `words`, a title and its lines."""
-    always = _the_only_action(plan, model)
+    """Describe the policy of a plan.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    model
+        The model for which it was computed.
+
+    Returns
+    -------
+    dict
+        Plain data: `kind` ("always", "intervals", "shares" or "controller"), the numbers of this kind, and
+        `words` with a title and lines of text.
+    """
+    always = _single_action(plan, model)
     if always is not None:
         return always
     if plan.controller.gains is not None:
@@ -47,7 +61,7 @@ def describe(plan: Plan, model: POMDP) -> dict[str, Any]:
 
 
 def best_nodes(vectors: Array, beliefs: Array) -> Index:
-    """[m]: the vector that attains min_n α_n·b at each belief; the first of equals, as in `Plan.action`."""
+    """[m]: the index of the vector that attains min_n α_n·b at each belief; ties go to the first one."""
     step = max(1, _CHUNK // len(vectors))
     parts = [(beliefs[i : i + step] @ vectors.T).argmin(axis=1) for i in range(0, len(beliefs), step)]
     return np.concatenate(parts)
@@ -55,7 +69,7 @@ def best_nodes(vectors: Array, beliefs: Array) -> Index:
 
 @dataclass(frozen=True)
 class Labels:
-    """What people call things: their names, or `action 2` where there are only numbers."""
+    """The labels of states, actions and observations: their names, or for example `action 2`."""
 
     states: tuple[str, ...]
     actions: tuple[str, ...]
@@ -63,23 +77,24 @@ class Labels:
 
 
 def labels(model: POMDP) -> Labels:
-    setting, names = model.setting, model.setting.names
+    """Return the labels of a model's states, actions and observations."""
+    own, names = model.setting, model.setting.names
     return Labels(
-        setting.states if names.states else tuple(f"state {s}" for s in setting.states),
-        setting.actions if names.actions else tuple(f"action {a}" for a in setting.actions),
-        setting.observations if names.observations else tuple(f"reading {o}" for o in setting.observations),
+        own.states if names.states else tuple(f"state {s}" for s in own.states),
+        own.actions if names.actions else tuple(f"action {a}" for a in own.actions),
+        own.observations if names.observations else tuple(f"observation {o}" for o in own.observations),
     )
 
 
-def _described(kind: str, title: str, lines: Sequence[str], **facts: Any) -> dict[str, Any]:
-    return {"kind": kind, **facts, "words": {"title": title, "lines": list(lines)}}
+def _description(kind: str, title: str, lines: Sequence[str], **numbers: Any) -> dict[str, Any]:
+    return {"kind": kind, **numbers, "words": {"title": title, "lines": list(lines)}}
 
 
 # -- one action -------------------------------------------------------------------------------------
 
 
-def _the_only_action(plan: Plan, model: POMDP) -> dict[str, Any] | None:
-    """Where there is nothing to choose, or the plan never chooses."""
+def _single_action(plan: Plan, model: POMDP) -> dict[str, Any] | None:
+    """Return the description of a policy that always plays the same action, or None."""
     controller = plan.controller
     played = np.unique(controller.actions)
     if len(plan.states) == 1 and controller.gains is None:
@@ -88,14 +103,14 @@ def _the_only_action(plan: Plan, model: POMDP) -> dict[str, Any] | None:
     elif model.n_actions == 1:
         reason = "there is no other action"
     elif len(controller) == 1:
-        reason = "the controller has one node only, whatever is read"
+        reason = "the controller has only one node"
     else:
         reason = f"all {len(controller)} nodes of the controller play it"
     if len(played) > 1:
         return None
     action = plan.actions[int(played[0])]
-    words = f"always {labels(model).actions[int(played[0])]}: {reason}"
-    return _described("always", "What the policy does", [words], action=action)
+    line = f"always {labels(model).actions[int(played[0])]}: {reason}"
+    return _description("always", "Policy", [line], action=action)
 
 
 # -- two states -------------------------------------------------------------------------------------
@@ -103,7 +118,7 @@ def _the_only_action(plan: Plan, model: POMDP) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Interval:
-    """Beliefs in the second state from `start` to `end`, on which `action` is played."""
+    """The policy plays `action` if the probability of the second state is between `start` and `end`."""
 
     start: float
     end: float
@@ -111,7 +126,7 @@ class Interval:
 
 
 def intervals(plan: Plan) -> list[Interval]:
-    """The policy for two states, with neighbours that play the same action made one."""
+    """Return the policy for two states; adjacent intervals with the same action are merged."""
     found: list[Interval] = []
     pieces = lower_envelope(plan.controller.vectors)
     ends = [start for start, _ in pieces[1:]] + [1.0]
@@ -123,32 +138,33 @@ def intervals(plan: Plan) -> list[Interval]:
 
 
 def lower_envelope(vectors: Array) -> list[tuple[float, int]]:
-    """(p, n): from belief p in the second state on, the line α_n(1)(1 − p) + α_n(2)p is the lowest.
+    """Return pairs (p, n): from probability p of the second state on, line n is the lowest.
 
-    Only a line that falls more steeply can take over, and the next to do so is the one met first.
+    Line n is α_n(1)(1 − p) + α_n(2)p. From left to right, the next lowest line is the one with a smaller
+    slope that intersects the present one first.
     """
     at_zero, slope = vectors[:, 0], vectors[:, 1] - vectors[:, 0]
-    now, here = int(np.lexsort((slope, at_zero))[0]), 0.0
-    found = [(here, now)]
+    lowest, position = int(np.lexsort((slope, at_zero))[0]), 0.0
+    found = [(position, lowest)]
     while True:
-        steeper = np.flatnonzero(slope < slope[now])
-        with np.errstate(over="ignore"):  # lines that are parallel but for rounding never meet
-            meets = (at_zero[steeper] - at_zero[now]) / (slope[now] - slope[steeper])
-        order = np.lexsort((slope[steeper], meets))
-        if not len(order) or meets[order[0]] >= 1.0:
+        steeper = np.flatnonzero(slope < slope[lowest])
+        with np.errstate(over="ignore"):  # nearly parallel lines may intersect at infinity
+            crossings = (at_zero[steeper] - at_zero[lowest]) / (slope[lowest] - slope[steeper])
+        order = np.lexsort((slope[steeper], crossings))
+        if not len(order) or crossings[order[0]] >= 1.0:
             return found
-        now, meeting = int(steeper[order[0]]), float(meets[order[0]])
-        if meeting <= here:  # by rounding, where three lines meet: the steeper one has it all
+        lowest, crossing = int(steeper[order[0]]), float(crossings[order[0]])
+        if crossing <= position:  # by rounding, if three lines intersect in one point: the steepest one stays
             found.pop()
-        here = max(here, meeting)
-        found.append((here, now))
+        position = max(position, crossing)
+        found.append((position, lowest))
 
 
 def _by_intervals(plan: Plan, model: POMDP) -> dict[str, Any]:
-    called = labels(model)
-    state = called.states[plan.states[1]]
+    names = labels(model)
+    state = names.states[plan.states[1]]
     found = intervals(plan)
-    texts = _told_apart([piece.start for piece in found[1:]])
+    texts = _distinct_decimals([piece.start for piece in found[1:]])
     lines = []
     for i, piece in enumerate(found):
         if len(found) == 1:
@@ -159,21 +175,21 @@ def _by_intervals(plan: Plan, model: POMDP) -> dict[str, Any]:
             place = f"{state} above {texts[-1]}"
         else:
             place = f"{state} {texts[i - 1]} to {texts[i]}"
-        lines.append(f"{place}: {called.actions[piece.action]}")
+        lines.append(f"{place}: {names.actions[piece.action]}")
     pieces = [{"from": p.start, "to": p.end, "action": plan.actions[p.action]} for p in found]
-    return _described(
+    return _description(
         "intervals",
-        f"What the policy does, by the probability of {state}",
+        f"Policy, by the probability of {state}",
         _shortened(lines, "intervals"),
         state=model.setting.states[plan.states[1]],
         intervals=pieces,
     )
 
 
-def _told_apart(values: Sequence[float]) -> list[str]:
-    """Numbers between 0 and 1 with the fewest digits, from 4 on, that keep them apart and off the ends.
+def _distinct_decimals(values: Sequence[float]) -> list[str]:
+    """Return numbers in (0, 1) with the fewest decimals, at least 4, that differ from each other, 0 and 1.
 
-    >>> _told_apart([0.0391, 0.99999, 0.999991])
+    >>> _distinct_decimals([0.0391, 0.99999, 0.999991])
     ['0.039100', '0.999990', '0.999991']
     """
     texts: list[str] = []
@@ -188,7 +204,7 @@ def _told_apart(values: Sequence[float]) -> list[str]:
 
 
 def triangle_cells(fineness: int = FINENESS) -> Array:
-    """[fineness², 3]: the middles of as many equal triangles into which the simplex is cut."""
+    """[fineness², 3]: the centers of the congruent triangles into which a grid divides the simplex."""
     i, j = (grid.ravel() for grid in np.indices((fineness, fineness)))
     corners = np.column_stack([i, j, fineness - 1 - i - j]).astype(np.float64)
     upright = corners[corners[:, 2] >= 0] + 1 / 3
@@ -196,25 +212,25 @@ def triangle_cells(fineness: int = FINENESS) -> Array:
     return np.concatenate([upright, hanging]) / fineness
 
 
-def shares(plan: Plan) -> dict[int, float]:
-    """The share of the triangle on which each action is played, counted on `triangle_cells`."""
+def action_shares(plan: Plan) -> dict[int, float]:
+    """Return the share of the triangle on which each action is played, computed on `triangle_cells`."""
     played = plan.controller.actions[best_nodes(plan.controller.vectors, triangle_cells())]
     counts = np.bincount(played, minlength=len(plan.actions)) / len(played)
     return {a: float(counts[a]) for a in np.argsort(-counts, kind="stable") if counts[a] > 0}
 
 
 def _by_shares(plan: Plan, model: POMDP) -> dict[str, Any]:
-    called = labels(model)
-    found = shares(plan)
+    names = labels(model)
+    found = action_shares(plan)
     special = np.concatenate([np.eye(3), np.full((1, 3), 1 / 3)])
-    *sure, uniform = plan.controller.actions[best_nodes(plan.controller.vectors, special)].tolist()
-    lines = [f"{called.actions[a]}: on {_percent(share)} of the beliefs" for a, share in found.items()]
-    at_corners = list(zip(plan.states, sure, strict=True))
-    lines += [f"sure of {called.states[s]}: {called.actions[a]}" for s, a in at_corners]
-    lines.append(f"all three equally likely: {called.actions[uniform]}")
-    return _described(
+    *certain, uniform = plan.controller.actions[best_nodes(plan.controller.vectors, special)].tolist()
+    lines = [f"{names.actions[a]}: on {_percent(share)} of the beliefs" for a, share in found.items()]
+    at_corners = list(zip(plan.states, certain, strict=True))
+    lines += [f"sure of {names.states[s]}: {names.actions[a]}" for s, a in at_corners]
+    lines.append(f"all three equally likely: {names.actions[uniform]}")
+    return _description(
         "shares",
-        f"What the policy does (shares of the simplex, counted on a grid of {FINENESS**2} beliefs)",
+        f"Policy (shares of the simplex, computed on a grid of {FINENESS**2} beliefs)",
         lines,
         shares={plan.actions[a]: share for a, share in found.items()},
         grid=FINENESS**2,
@@ -230,62 +246,70 @@ def _percent(share: float) -> str:
 # -- more states ------------------------------------------------------------------------------------
 
 
-def possible_readings(plan: Plan, model: POMDP) -> Mask:
-    """[A, O]: the readings that can follow an action, from the states that the start can reach."""
-    entered = model.transition[:, list(plan.states)].max(axis=1)  # [A, S']: 0 where none goes
+def possible_observations(plan: Plan, model: POMDP) -> Mask:
+    """[A, O]: True if an observation can follow an action in a state that is reachable from the start."""
+    entered = model.transition[:, list(plan.states)].max(axis=1)  # [A, S']: 0 if no transition leads there
     return np.asarray(np.einsum("at,ato->ao", entered, model.setting.observation) > 0)
 
 
 def successors(plan: Plan, model: POMDP) -> list[list[int | None]]:
-    """[N][O]: the node to go to; None for a reading that cannot come after the node's action."""
-    comes = possible_readings(plan, model)[plan.controller.actions]
+    """[N][O]: the next node; None for an observation that cannot follow the node's action."""
+    possible = possible_observations(plan, model)[plan.controller.actions]
     rows = plan.controller.successors.tolist()
     return [
-        [node if possible else None for node, possible in zip(row, can, strict=True)]
-        for row, can in zip(rows, comes, strict=True)
+        [node if is_possible else None for node, is_possible in zip(row, mask, strict=True)]
+        for row, mask in zip(rows, possible, strict=True)
     ]
 
 
 def _by_nodes(plan: Plan, model: POMDP) -> dict[str, Any]:
-    called, onward = labels(model), successors(plan, model)
+    names, next_nodes = labels(model), successors(plan, model)
     start = plan.controller.start
     lines = []
-    for node in nodes_from_the_start(onward, start):
-        action = called.actions[int(plan.controller.actions[node])]
+    for node in nodes_in_visit_order(next_nodes, start):
+        action = names.actions[int(plan.controller.actions[node])]
         place = f"{node} (start)" if node == start else str(node)
-        lines.append(f"{place}: {action}; {_edges(called.observations, onward[node], node)}")
-    title = "What the policy does, as a controller: node: action; reading → next node"
-    return _described("controller", title, _shortened(lines, "nodes"), start=start)
+        lines.append(f"{place}: {action}; {_edges(names.observations, next_nodes[node], node)}")
+    title = "Policy as a finite-state controller (node: action; observation → next node)"
+    return _description("controller", title, _shortened(lines, "nodes"), start=start)
 
 
-def nodes_from_the_start(onward: Sequence[Sequence[int | None]], start: int) -> Iterator[int]:
-    """Nodes in the order in which a run can first meet them; then those that it never meets."""
-    order, met = [start], {start}
+def nodes_in_visit_order(next_nodes: Sequence[Sequence[int | None]], start: int) -> Iterator[int]:
+    """Yield the nodes in breadth-first order from the start, then the unreachable nodes."""
+    order, visited = [start], {start}
     for node in order:
         yield node
-        for successor in onward[node]:
-            if successor is not None and successor not in met:
-                met.add(successor)
+        for successor in next_nodes[node]:
+            if successor is not None and successor not in visited:
+                visited.add(successor)
                 order.append(successor)
-    yield from (node for node in range(len(onward)) if node not in met)
+    yield from (node for node in range(len(next_nodes)) if node not in visited)
 
 
-def _edges(readings: Sequence[str], onward: Sequence[int | None], node: int) -> str:
-    """`idle → 4, else → stays`: readings with the same successor together, the longest list last."""
+def observations_by_successor(
+    observations: Sequence[str], next_nodes: Sequence[int | None]
+) -> dict[int, list[str]]:
+    """Return the observations that lead to each successor of a node."""
     groups: dict[int, list[str]] = {}
-    for reading, successor in zip(readings, onward, strict=True):
+    for observation, successor in zip(observations, next_nodes, strict=True):
         if successor is not None:
-            groups.setdefault(successor, []).append(reading)
+            groups.setdefault(successor, []).append(observation)
+    return groups
+
+
+def _edges(observations: Sequence[str], next_nodes: Sequence[int | None], node: int) -> str:
+    """Return the edges of a node, for example `idle → 4; else → stays`; a long largest group is last."""
+    groups = observations_by_successor(observations, next_nodes)
     if len(groups) == 1:
         (successor,) = groups
-        return f"whatever is read → {'stays' if successor == node else successor}"
-    longest = max(groups, key=lambda successor: len(groups[successor]))
-    if len(groups[longest]) > _FEW_READINGS:
-        groups = {**{s: names for s, names in groups.items() if s != longest}, longest: ["else"]}
+        return f"any observation → {'stays' if successor == node else successor}"
+    largest = max(groups, key=lambda successor: len(groups[successor]))
+    if len(groups[largest]) > _MAX_LISTED_OBSERVATIONS:
+        groups = {**{s: names for s, names in groups.items() if s != largest}, largest: ["else"]}
     texts = (f"{', '.join(names)} → {'stays' if s == node else s}" for s, names in groups.items())
     return "; ".join(texts)
 
 
-def _shortened(lines: list[str], what: str) -> list[str]:
-    left = len(lines) - MOST_LISTED
-    return lines if left <= 0 else [*lines[:MOST_LISTED], f"and {left} more {what}"]
+def _shortened(lines: list[str], items: str) -> list[str]:
+    omitted = len(lines) - MOST_LISTED
+    return lines if omitted <= 0 else [*lines[:MOST_LISTED], f"and {omitted} more {items}"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._serialization.contents import LARGEST_TIME, Contents
-from .._serialization.random_streams import StreamWords
+from .._serialization.random_streams import StreamState
 from .._utils.arrays import Array
 from ..agents import compiled_steps as steps
 from ..models import POMDP
@@ -26,7 +26,7 @@ class RunWords(msgspec.Struct):
     time: int
     model: str
     seed: str
-    chance: StreamWords
+    chance: StreamState
     taken: list[int]
 
 
@@ -59,7 +59,7 @@ class KeptRun:
             codes["actions"],
             codes["readings"],
             states,
-            contents.floats("episode_sums", (None, steps.N_SUMS), nothing=True),
+            contents.floats("episode_sums", (None, steps.N_SUMS), allow_nan=True),
             _taken(contents, words, model),
         )
 
@@ -77,7 +77,7 @@ def _world(contents: Contents, time: int, model: POMDP) -> dict[str, npt.NDArray
         "present": present,
         "belief": contents.distributions("world.belief", (n_states,)),
         "visits": visits,
-        "sums": contents.floats("world.sums", (steps.N_SUMS,), nothing=True),
+        "sums": contents.floats("world.sums", (steps.N_SUMS,), allow_nan=True),
     }
 
 
@@ -90,12 +90,12 @@ def _taken(contents: Contents, words: RunWords, model: POMDP) -> list[dict[str, 
         return []
     columns: dict[str, npt.NDArray[Any]] = {
         "times": contents.whole("taken.times", (n,), 1, words.time),
-        "sums": contents.floats("taken.sums", (n, steps.N_SUMS), nothing=True),
+        "sums": contents.floats("taken.sums", (n, steps.N_SUMS), allow_nan=True),
         "episodes": contents.whole("taken.episodes", (n,), 0, LARGEST_TIME),
         "visits": contents.whole("taken.visits", (n, *pairs), 0, words.time),
-        "expected": contents.floats("taken.expected", (n, *pairs), nothing=True),
+        "expected": contents.floats("taken.expected", (n, *pairs), allow_nan=True),
         "pseudo": contents.whole("taken.pseudo", (n, *pairs), 0, words.time + 1),
-        "truth": contents.floats("taken.truth", (n,), nothing=True),
+        "truth": contents.floats("taken.truth", (n,), allow_nan=True),
     }
     if columns["times"].tolist() != times:
         raise contents.refuse("taken.times are not the times of the words")

@@ -1,6 +1,6 @@
-"""Checks of a user's own models, priors, posteriors, planners and agents.
+"""Checks of models, priors, posteriors, planners and agents.
 
-Each returns a list of `Issue`, which is empty where nothing is wrong. A test of your own prior is
+Each returns a list of `Issue`, which is empty if no requirement is violated. A test of your own prior is
 
     def test_my_prior():
         assert check_prior(MyPrior(setting)) == []

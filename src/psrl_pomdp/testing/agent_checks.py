@@ -1,4 +1,4 @@
-"""The promises of an agent, each tested where it can be: what `check_agent` runs."""
+"""Requirements on agents, which `check_agent` tests."""
 
 from __future__ import annotations
 
@@ -7,78 +7,84 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.integers import is_integer
 from ..models import POMDP
 from ..simulation.runs import simulate
 
 Factory = Callable[[int], Any]
 
-NOT_SAVED = "it has no to_bytes and from_bytes: a long run cannot be taken up after a crash"
+NOT_SAVED = "it has no to_bytes and from_bytes: a long run cannot be resumed after an interruption"
 
 
-def broken_promises(make: Factory, model: POMDP, steps: int) -> Iterator[str]:
-    """In words: what an agent does that the protocol does not allow."""
-    first = _played(make(1), _Answers(model), steps)
+def agent_violations(make: Factory, model: POMDP, steps: int) -> Iterator[str]:
+    """Yield one sentence for each violated requirement of the `Agent` protocol."""
+    first = _play(make(1), _Environment(model), steps)
     for t, action in enumerate(first, start=1):
         if not _is_action(action, model):
             yield f"its action {action!r} at step {t} is not one of 0 to {model.n_actions - 1}"
             return
-    if _played(make(1), _Answers(model), steps) != first:
-        yield "the same seed and the same readings gave other actions"
-    if len(_played(make(2), _Answers(model, lost=5), steps)) != steps:
-        yield "it stops where readings are lost"
-    yield from _kept(make, model, first)
+    if _play(make(1), _Environment(model), steps) != first:
+        yield "the same seed and the same observations gave other actions"
+    if len(_play(make(2), _Environment(model, missing_every=5), steps)) != steps:
+        yield "it stops at missing observations"
+    yield from _saving_violations(make, model, first)
     trace = simulate(model, make(3), steps, seed=4)
     if trace.horizon != steps:
-        yield f"it was simulated for {trace.horizon} steps of {steps}"
+        yield f"its simulation has {trace.horizon} steps instead of {steps}"
 
 
-def _kept(make: Factory, model: POMDP, wanted: list[int]) -> Iterator[str]:
-    """Saved half way and loaded, it must go on as if nothing had been."""
-    agent, half = make(1), len(wanted) // 2
+def _saving_violations(make: Factory, model: POMDP, expected: list[int]) -> Iterator[str]:
+    """An agent that is saved and loaded after half of the steps must continue with the same actions."""
+    agent, half = make(1), len(expected) // 2
     if not hasattr(agent, "to_bytes"):
         yield NOT_SAVED
         return
-    world = _Answers(model)
-    _played(agent, world, half)
-    data, there = agent.to_bytes(), world.state()
-    if _played(type(agent).from_bytes(data), world, len(wanted) - half) != wanted[half:]:
-        yield "saved half way and loaded, it plays other actions"
-    world.back(there)
-    if _played(agent, world, len(wanted) - half) != wanted[half:]:
-        yield "saving it changes what it plays"
+    world = _Environment(model)
+    _play(agent, world, half)
+    data, state = agent.to_bytes(), world.state()
+    if _play(type(agent).from_bytes(data), world, len(expected) - half) != expected[half:]:
+        yield "saved half way and loaded, it chooses other actions"
+    world.restore(state)
+    if _play(agent, world, len(expected) - half) != expected[half:]:
+        yield "saving it changes its later actions"
 
 
-def _played(agent: Any, world: _Answers, steps: int) -> list[int]:
-    return [world.after(agent.act(world.reading)) for _ in range(steps)]
+def _play(agent: Any, world: _Environment, steps: int) -> list[int]:
+    return [world.step(agent.act(world.observation)) for _ in range(steps)]
 
 
 def _is_action(action: object, model: POMDP) -> bool:
-    return isinstance(action, int | np.integer) and bool(0 <= action < model.n_actions)
+    return is_integer(action, 0, model.n_actions - 1)
 
 
-class _Answers:
-    """A world that answers an agent's own actions, so that no reading is impossible."""
+class _Environment:
+    """A simulation that responds to the actions of an agent, so that no observation is impossible."""
 
-    def __init__(self, model: POMDP, lost: int = 0) -> None:
-        own = model.setting
-        self.model, self.lost, self.time = model, lost, 0
+    def __init__(self, model: POMDP, missing_every: int = 0) -> None:
+        setting = model.setting
+        self.model, self.missing_every, self.time = model, missing_every, 0
         self.rng = np.random.default_rng(6)
-        self.hidden = int(self.rng.choice(model.n_states, p=own.initial))
-        self.reading: int | None = None
-        if own.first_observation is not None:
-            self.reading = int(self.rng.choice(model.n_observations, p=own.first_observation[self.hidden]))
+        self.hidden = int(self.rng.choice(model.n_states, p=setting.initial))
+        self.observation: int | None = None
+        if setting.first_observation is not None:
+            first = setting.first_observation[self.hidden]
+            self.observation = int(self.rng.choice(model.n_observations, p=first))
 
-    def after(self, action: int) -> int:
-        """Take the action; what it was."""
+    def step(self, action: int) -> int:
+        """Perform the action, if it is valid, and return it."""
         if _is_action(action, self.model):
-            own, self.time = self.model.setting, self.time + 1
-            self.hidden = int(self.rng.choice(own.n_states, p=self.model.transition[action, self.hidden]))
-            reading = int(self.rng.choice(own.n_observations, p=own.observation[action, self.hidden]))
-            self.reading = None if self.lost and self.time % self.lost == 0 else reading
+            model, self.time = self.model, self.time + 1
+            self.hidden = int(self.rng.choice(model.n_states, p=model.transition[action, self.hidden]))
+            probabilities = model.setting.observation[action, self.hidden]
+            observation = int(self.rng.choice(model.n_observations, p=probabilities))
+            is_missing = self.missing_every and self.time % self.missing_every == 0
+            self.observation = None if is_missing else observation
         return action
 
     def state(self) -> tuple[Any, ...]:
-        return self.rng.bit_generator.state, self.hidden, self.reading, self.time
+        """Return everything that `restore` needs."""
+        return self.rng.bit_generator.state, self.hidden, self.observation, self.time
 
-    def back(self, state: tuple[Any, ...]) -> None:
-        self.rng.bit_generator.state, self.hidden, self.reading, self.time = state
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Go back to an earlier state."""
+        self.rng.bit_generator.state, self.hidden, self.observation, self.time = state

@@ -1,4 +1,4 @@
-"""Whether a prior is one: its samples, its density, its kernels and its files."""
+"""Requirements on priors: samples, density, kernels and saved states."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from ..inference.encoding import check_protocol
 from ..inference.parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample
 from ..models import kernel
 from ..protocols import FiniteSupport, HasSupport, Prior, ResumablePrior
-from .calibration import replay, simulate, z_scores
+from .calibration import replay, simulate_from_prior, z_scores
 
-THRESHOLD = 5.5  # of a z-score: false alarm 3.8e-8 each
-_STEPS = 25  # of the random walk that must leave the density as it is
-_FEW = 16  # samples that are looked at one by one
+_THRESHOLD = 5.5  # of each z-score: false alarm rate 3.8e-8
+_STEPS = 25  # of the random walk that leaves the density invariant
+_FEW = 16  # samples that are checked one by one
 
 
 def check_prior(prior: Prior, *, samples: int = 4000, seed: int = 0) -> list[Issue]:
-    """Say what is wrong with a prior.
+    """Check a prior.
 
     Samples must be kernels, lie within the prior's support, and be the same for the same seed. A posterior
-    that is saved and restored must go on as if it had not been. A finite set must be drawn from by its
-    weights. Of a `ParametricPrior` the kernels and the density of a parameter vector may not depend on the
-    others in the call; gradients, where there are any, must be those of finite differences; and `log_density`
-    must be the density of `sample_parameters`: random walks that leave the density invariant start from the
-    samples, and if these have that density, where the walks end has the same distribution as where they
-    start.
+    that is saved and restored must continue like one that is not. Samples from a finite prior must follow its
+    weights. For a `ParametricPrior`, the kernels and the density of a parameter vector must not depend on the
+    other vectors in the call; gradients, if there are any, must agree with finite differences; and
+    `log_density` must be the density of `sample_parameters`. For the last check, random walks that leave the
+    density invariant start from the samples: if the samples have this density, the end points have the same
+    distribution as the starting points.
 
     Parameters
     ----------
     prior
         Any object with the names of `psrl_pomdp.protocols.Prior`.
     samples
-        How many samples the statistical comparisons have.
+        The number of samples in the statistical comparisons.
     seed
-        Of all random numbers.
+        The seed of all random numbers.
 
     Returns
     -------
-    list of Finding
-        What is wrong; an empty list where nothing is. A right prior with d parameters is reported with
-        probability at most (2d + 1) × 3.8e-8, and a finite set of kernels with E entries with E × 3.8e-8.
+    list of Issue
+        One error for each violated requirement. The false alarm rate is at most (2d + 1) × 3.8e-8 for a prior
+        with d parameters, and E × 3.8e-8 for a finite set of kernels with E entries.
 
     >>> from psrl_pomdp import problem
     >>> check_prior(problem("separated").prior)
@@ -54,7 +54,7 @@ def check_prior(prior: Prior, *, samples: int = 4000, seed: int = 0) -> list[Iss
     """
     found = []
     try:
-        for text in _wrong(prior, samples, seed):
+        for text in _violations(prior, samples, seed):
             found.append(Issue("error", text))
     except PSRLError as error:
         found.append(Issue("error", str(error)))
@@ -63,16 +63,18 @@ def check_prior(prior: Prior, *, samples: int = 4000, seed: int = 0) -> list[Iss
     return found
 
 
-def _wrong(prior: Prior, samples: int, seed: int) -> Iterator[str]:
+def _violations(prior: Prior, samples: int, seed: int) -> Iterator[str]:
     check_protocol(prior)
     yield from _samples(prior, seed)
     if isinstance(prior, FiniteSupport):
         yield from _frequencies(prior, samples, seed)
     if isinstance(prior, ParametricPrior):
-        yield from _one_by_one(prior, seed)
+        yield from _independence(prior, seed)
         yield from _gradients(prior, seed)
         yield from _density(prior, samples, seed)
-    yield from _files(prior, seed)
+    if isinstance(prior, ResumablePrior):
+        yield from _copies(prior)
+        yield from _saved_posterior(prior, seed)
 
 
 def _samples(prior: Prior, seed: int) -> Iterator[str]:
@@ -84,10 +86,10 @@ def _samples(prior: Prior, seed: int) -> Iterator[str]:
     if isinstance(prior, HasSupport) and prior.support is not None:
         support = np.asarray(prior.support)
         if any((one[~support] > 0.0).any() for one in drawn):
-            yield "a sample has a transition that the prior's support rules out"
+            yield "a sample has a transition that the prior's support excludes"
 
 
-def _frequencies(prior: Any, samples: int, seed: int) -> Iterator[str]:
+def _frequencies(prior: FiniteSupport, samples: int, seed: int) -> Iterator[str]:
     rng = np.random.default_rng(seed)
     if abs(float(np.sum(prior.weights)) - 1.0) > 1e-9:
         yield f"weights sum to {float(np.sum(prior.weights)):.10g}"
@@ -95,11 +97,11 @@ def _frequencies(prior: Any, samples: int, seed: int) -> Iterator[str]:
     mean = np.tensordot(prior.weights, prior.kernels, axes=1)
     gaps = np.array([(prior.sample(rng) - mean).ravel() for _ in range(samples)])
     worst = float(np.abs(z_scores(gaps)).max())
-    if worst > THRESHOLD:
-        yield f"samples are not drawn by the weights: an entry's mean is off by {worst:.1f} standard errors"
+    if worst > _THRESHOLD:
+        yield f"samples do not follow the weights: an entry's mean deviates by {worst:.1f} standard errors"
 
 
-def _one_by_one(prior: ParametricPrior, seed: int) -> Iterator[str]:
+def _independence(prior: ParametricPrior, seed: int) -> Iterator[str]:
     parameters = checked_sample(prior, np.random.default_rng(seed), _FEW)
     for method, checked in (("log_density", checked_density), ("kernels", checked_kernels)):
         together = checked(prior, parameters)
@@ -107,9 +109,9 @@ def _one_by_one(prior: ParametricPrior, seed: int) -> Iterator[str]:
         if not np.allclose(together, apart, rtol=1e-9, atol=1e-12):
             yield f"{method} of a parameter vector depends on the others in the same call"
         if not np.array_equal(together, checked(prior, parameters)):
-            yield f"{method} gave something else when it was called again"
+            yield f"{method} returned something else when it was called again"
     if not np.isfinite(checked_density(prior, parameters)).all():
-        yield "log_density is -inf at parameters that sample_parameters has drawn"
+        yield "log_density is -inf at parameters that sample_parameters returned"
 
 
 def _gradients(prior: Any, seed: int) -> Iterator[str]:
@@ -126,60 +128,63 @@ def _gradients(prior: Any, seed: int) -> Iterator[str]:
         for i in range(parameters.shape[1]):
             step = np.zeros_like(parameters)
             step[:, i] = 1e-6 * (np.abs(parameters[:, i]) + 1e-2)
-            near = np.isfinite(checked_density(prior, parameters + step))
-            near &= np.isfinite(checked_density(prior, parameters - step)) & np.isfinite(density)
-            if not near.any():
+            inside = np.isfinite(checked_density(prior, parameters + step))
+            inside &= np.isfinite(checked_density(prior, parameters - step)) & np.isfinite(density)
+            if not inside.any():
                 continue
-            rise = function(prior, (parameters + step)[near]) - function(prior, (parameters - step)[near])
-            slope = rise / (2.0 * step[near, i]).reshape(-1, *[1] * (rise.ndim - 1))
+            rise = function(prior, (parameters + step)[inside]) - function(prior, (parameters - step)[inside])
+            slope = rise / (2.0 * step[inside, i]).reshape(-1, *[1] * (rise.ndim - 1))
             if found.shape[:2] != parameters.shape or not np.allclose(
-                found[near, i], slope, rtol=1e-3, atol=1e-3 * (1.0 + np.abs(slope).max())
+                found[inside, i], slope, rtol=1e-3, atol=1e-3 * (1.0 + np.abs(slope).max())
             ):
-                yield f"{name} is not the slope of what it should be, by parameter {i}"
+                yield f"{name} does not agree with finite differences for parameter {i}"
                 break
 
 
 def _density(prior: ParametricPrior, samples: int, seed: int) -> Iterator[str]:
-    """Paired differences of functions of the end and of the start of random walks, which have mean zero."""
+    """Functions of the start and of the end of random walks must have the same mean."""
     rng = np.random.default_rng(seed)
-    width = checked_sample(prior, rng, 500).std(axis=0)  # other samples: steps are not fitted to the walks
+    width = checked_sample(prior, rng, 500).std(axis=0)  # independent of the walks, so they stay invariant
     start = checked_sample(prior, rng, samples)
     before = checked_density(prior, start)
     if not np.isfinite(before).all():
-        return  # said already
-    end, now = start.copy(), before.copy()
+        return  # `_independence` reports it
+    end, density = start.copy(), before.copy()
     for _ in range(_STEPS):
         size = np.exp(rng.uniform(np.log(0.05), np.log(2.0), (samples, 1))) / np.sqrt(start.shape[1])
         proposal = end + size * width * rng.standard_normal(end.shape)
-        there = checked_density(prior, proposal)
-        taken = np.log(rng.random(samples)) < there - now
-        end, now = np.where(taken[:, None], proposal, end), np.where(taken, there, now)
+        proposed_density = checked_density(prior, proposal)
+        accepted = np.log(rng.random(samples)) < proposed_density - density
+        end = np.where(accepted[:, None], proposal, end)
+        density = np.where(accepted, proposed_density, density)
     names = [f"parameter {i}" for i in range(start.shape[1])]
-    columns = [end - start, end**2 - start**2, (now - before)[:, None]]
+    columns = [end - start, end**2 - start**2, (density - before)[:, None]]
     scores = z_scores(np.concatenate(columns, axis=1))
     labels = [*names, *(f"{name} squared" for name in names), "the log density"]
     worst = int(np.abs(scores).argmax())
-    if not abs(scores[worst]) < THRESHOLD:
+    if not abs(scores[worst]) < _THRESHOLD:
         yield (
-            f"log_density is not the density of sample_parameters: {labels[worst]} is off by "
+            f"log_density is not the density of sample_parameters: {labels[worst]} deviates by "
             f"{abs(scores[worst]):.1f} standard errors"
         )
 
 
-def _files(prior: Prior, seed: int) -> Iterator[str]:
-    """Fingerprints, copies, and a posterior that is saved and restored."""
-    if not isinstance(prior, ResumablePrior):
-        return
+def _copies(prior: ResumablePrior) -> Iterator[str]:
+    """A copy and a pickled prior must have the same fingerprint."""
     if deepcopy(prior).fingerprint != prior.fingerprint:
         yield "a copy of the prior has another fingerprint"
     try:
         pickled = pickle.loads(pickle.dumps(prior))
     except Exception as error:
-        yield f"it cannot be pickled, so that no study can run it in other processes: {error!r}"
+        yield f"it cannot be pickled, so studies cannot run it in other processes: {error!r}"
     else:
         if pickled.fingerprint != prior.fingerprint:
-            yield "pickled and unpickled, it has another fingerprint"
-    world = simulate(prior, 40, np.random.default_rng(seed))
+            yield "after pickling, it has another fingerprint"
+
+
+def _saved_posterior(prior: ResumablePrior, seed: int) -> Iterator[str]:
+    """A posterior that is saved and restored must continue like one that is not."""
+    world = simulate_from_prior(prior, 40, np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
     posterior: Any = replay(prior.posterior(rng), world.history)
     refresh = getattr(posterior, "refresh", None)
@@ -188,11 +193,11 @@ def _files(prior: Prior, seed: int) -> Iterator[str]:
     twin = np.random.default_rng(0)
     twin.bit_generator.state = rng.bit_generator.state
     restored: Any = prior.restore(posterior.state(), twin)
-    for a, o in zip(world.history.actions, world.history.readings, strict=True):
+    for a, o in zip(world.history.actions, world.history.observations, strict=True):
         posterior.update(a, o)
         restored.update(a, o)
     pairs = ((p.sample(np.random.default_rng(seed)), p.expected_counts) for p in (posterior, restored))
     for one, other in zip(*pairs, strict=True):
         if not np.array_equal(one, other):
-            yield "a posterior that was saved and restored goes on otherwise than the one that was not"
+            yield "a posterior that was saved and restored continues differently from one that was not"
             return

@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from ..._serialization.archives import as_saved_agent, pack
 from ..._serialization.contents import VERSION, opened
-from ..._serialization.random_streams import StreamWords, stream_in, stream_out
+from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ..._utils.arrays import Array
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
@@ -54,7 +54,7 @@ class _Words(SettingWords, kw_only=True):
     prior_fingerprint: str = ""
     time: int | None = None  # in files of version 0.1 that of the posterior
     options: dict[str, Any]
-    streams: tuple[StreamWords, StreamWords]
+    streams: tuple[StreamState, StreamState]
     action: int | None
 
 

@@ -38,7 +38,7 @@ import numpy as np
 
 from ..._serialization.archives import as_saved_agent, pack
 from ..._serialization.contents import VERSION, opened
-from ..._serialization.random_streams import StreamWords, stream_in, stream_out
+from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ..._utils.arrays import Array
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
@@ -263,7 +263,7 @@ class MemorylessAgent:
 
 class _Words(msgspec.Struct):
     average_cost: float | None
-    stream: StreamWords
+    stream: StreamState
 
 
 def cumulative(probabilities: Array) -> list[list[float]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..._serialization.archives import as_saved_agent
 from ..._serialization.contents import decoded
-from ..._serialization.random_streams import StreamWords, stream_in, stream_out
+from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ...errors import ParseError
 
 
@@ -47,4 +47,4 @@ class RandomAgent:
 
 class _Words(msgspec.Struct):
     n_actions: int
-    stream: StreamWords
+    stream: StreamState

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..._serialization.archives import Room, pack
+from ..._serialization.archives import SizeLimit, pack
 from ..._serialization.contents import LARGEST_TIME, VERSION, Contents, opened
-from ..._serialization.random_streams import StreamWords, stream_in, stream_out
+from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ...errors import InvalidModelError, ParseError
 from ...io.array_files import read_json, write_json
 from ...models import POMDP
@@ -38,7 +38,7 @@ class _Words(msgspec.Struct):
     options: dict[str, Any]
     budget: dict[str, Any] = msgspec.field(name="effort")
     numbers: dict[str, Any]
-    stream: StreamWords
+    stream: StreamState
     more: dict[str, Any]
 
 
@@ -69,7 +69,7 @@ def learner_to_bytes(learner: Learner) -> bytes:
 
 def learner_from_bytes(kind: type[Kind], data: bytes) -> Kind:
     """A learner that goes on exactly as the saved one would have."""
-    room = Room.for_file(data)
+    room = SizeLimit.for_file(data)
     contents, words = opened(data, "learner", _Words, "a saved agent of this kind", room)
     setting = _model(contents, "setting").setting
     make: Any = kind

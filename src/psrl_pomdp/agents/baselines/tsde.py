@@ -26,9 +26,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..._serialization.archives import Room, as_saved_agent, pack
+from ..._serialization.archives import SizeLimit, as_saved_agent, pack
 from ..._serialization.contents import LARGEST_TIME, VERSION, Contents, opened
-from ..._serialization.random_streams import StreamWords, stream_in, stream_out
+from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ..._utils.arrays import Array
 from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
@@ -50,7 +50,7 @@ class _Words(SettingWords, kw_only=True):
     """Everything about an agent that is not an array."""
 
     prior: str
-    stream: StreamWords
+    stream: StreamState
     budget: dict[str, Any] = msgspec.field(name="effort")
     time: int
     start: int
@@ -143,7 +143,7 @@ class TSDEAgent:
     @classmethod
     @as_saved_agent("agent")
     def from_bytes(cls, data: bytes) -> TSDEAgent:
-        room = Room.for_file(data)
+        room = SizeLimit.for_file(data)
         contents, words = opened(data, "agent", _Words, "a saved agent of this kind", room)
         prior: Any = prior_in(contents, words.prior, "", setting_in(contents, words), None)
         agent = cls(prior, budget=budget_in(contents, words.budget, None))

@@ -1,16 +1,15 @@
-"""Reading Cassandra's `.pomdp` format.
+"""Read Cassandra's `.pomdp` format.
 
-`pomdp_words` has split the file into statements. The preamble is read wherever it stands; then T, O and R
-are applied in their order, later rules over earlier ones.
+`tokens` splits the file into statements. The statements of the preamble may stand anywhere. The rules T, O
+and R are applied in their order, and later rules override earlier ones.
 
-What is read is a model of the format's world: `values: cost` is minimised and `values: reward`
-maximised; nothing is read before the first action; a reward that depends on the next state or reading
-becomes its expectation under the file's own dynamics; the discount is a remark, because the average
-over time is what this package optimises.
+`values: cost` is minimized and `values: reward` maximized. There is no observation before the first action. A
+reward that depends on the next state or observation is replaced by its expectation under the dynamics of the
+file. The discount becomes a remark, because this package optimizes the average over time.
 
-Whatever the bytes, the outcome is a model or a `ParseError` with a line. Sizes are checked before
-anything is allocated, and what the rules write is counted, so that a small file cannot ask for much
-memory or time.
+For any bytes, the result is a model or a `ParseError` with a line. Sizes are checked before arrays are
+allocated, and the entries that the rules write are counted, so that a small file cannot take much memory or
+time.
 """
 
 from __future__ import annotations
@@ -31,36 +30,39 @@ from ..rows import RowRule
 from .tokens import NUMBER, RULES, SHORTHANDS, MalformedError, Source, Statement, statements
 
 Index = int | slice
-Words = npt.NDArray[np.int64]
+TokenNumbers = npt.NDArray[np.int64]
 
 _EVERY = slice(None)
 _LONGEST_NAME = 200
-_REWRITES = 6  # how often rules may write the largest allowed array anew
-_RULE = 64  # entries that applying a rule costs as much as, beside those that it writes
+_REWRITES = 6  # times that the rules may overwrite an array of the largest allowed size
+_RULE = 64  # the cost of applying a rule, in entries, beside the entries that it writes
 
 
 def read_pomdp(data: bytes, path: str = "", *, max_entries: int, rows: RowRule | None = None) -> POMDP:
-    """The model in these bytes; `path` is for messages, `max_entries` bounds every array."""
+    """Return the model in these bytes; arrays of more than `max_entries` numbers raise `ParseError`."""
     source = None
     try:
         source = Source(data)
         return _Reader(source, max_entries, rows or RowRule()).model(PurePath(path).stem)
     except MalformedError as error:
-        line = source.line(error.word) if source else 1
+        line = source.line(error.token) if source else 1
         raise ParseError(error.reason, path=path, line=line) from None
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A declared set: how many members, and their names where they have any."""
+    """A declared set of states, actions or observations: its size, and names if the file has them."""
 
     kind: str  # 'state', 'action' or 'observation'
     count: int
     names: tuple[str, ...] | None
     positions: dict[str, int]
 
-    def index(self, name: str, word: int) -> Index:
-        """A name, a number that counts from 0, or `*` for all."""
+    def index(self, name: str, token: int) -> Index:
+        """Return the index of a name or of a number that counts from 0; for `*`, a slice of all.
+
+        `token` is the number of the token, for error messages.
+        """
         if name == "*":
             return _EVERY
         position = self.positions.get(name)
@@ -68,21 +70,21 @@ class Domain:
             position = int(name)
         if position is None:
             shown = name[:_LONGEST_NAME]
-            raise MalformedError(f"unknown {self.kind} {shown!r}{did_you_mean(name, self.positions)}", word)
+            raise MalformedError(f"unknown {self.kind} {shown!r}{did_you_mean(name, self.positions)}", token)
         if position >= self.count:
-            raise MalformedError(f"{self.kind} {name} of {self.count} (they count from 0)", word)
+            raise MalformedError(f"{self.kind} {name} of {self.count} (they count from 0)", token)
         return position
 
 
 class _Reader:
-    """One file on its way to a model."""
+    """Collects the statements of one file and makes a model of them."""
 
     def __init__(self, source: Source, max_entries: int, rows: RowRule) -> None:
         self.max_entries = max_entries
         self.rows = rows
         self.written = 0
         self.extensions = source.extensions
-        self.end = len(source.words)
+        self.end = len(source.tokens)
         self.preamble: dict[str, Statement] = {}
         self.rules: dict[str, list[Statement]] = {keyword: [] for keyword in RULES}
         for statement in statements(source):
@@ -106,7 +108,7 @@ class _Reader:
         first = self._first_sensor(observation)
         try:
             setting = self._setting(kind, observation, values, initial, first)
-        except InvalidModelError as error:  # what only the model's own door can see: too wide a range
+        except InvalidModelError as error:  # for example, the range of the values is too wide
             raise MalformedError(str(error), self.rules["R"][0].head if self.rules["R"] else 0) from None
         return POMDP(setting, transition, name=name, remarks=remarks)
 
@@ -140,22 +142,22 @@ class _Reader:
         statement = self.preamble.get(key)
         if statement is None:
             raise MalformedError(f"no '{key}:' in the file", self.end)
-        kind, words = key[:-1], statement.values
-        if len(words) == 1 and NUMBER.fullmatch(words[0]):
-            if not words[0].isdigit() or len(words[0]) > 9 or int(words[0]) < 1:
-                raise MalformedError(f"{key}: {words[0][:_LONGEST_NAME]} is not a count", statement.head)
-            return Domain(kind, int(words[0]), None, {})
+        kind, tokens = key[:-1], statement.values
+        if len(tokens) == 1 and NUMBER.fullmatch(tokens[0]):
+            if not tokens[0].isdigit() or len(tokens[0]) > 9 or int(tokens[0]) < 1:
+                raise MalformedError(f"{key}: {tokens[0][:_LONGEST_NAME]} is not a count", statement.head)
+            return Domain(kind, int(tokens[0]), None, {})
         positions: dict[str, int] = {}
-        for position, word in enumerate(words):
+        for position, token in enumerate(tokens):
             at = statement.first_value + position
-            if NUMBER.fullmatch(word) or word in SHORTHANDS or word in "*:":
-                raise MalformedError(f"{word[:_LONGEST_NAME]!r} cannot be the name of a {kind}", at)
-            if len(word) > _LONGEST_NAME or "\ufffd" in word:
+            if NUMBER.fullmatch(token) or token in SHORTHANDS or token in "*:":
+                raise MalformedError(f"{token[:_LONGEST_NAME]!r} cannot be the name of a {kind}", at)
+            if len(token) > _LONGEST_NAME or "\ufffd" in token:
                 raise MalformedError(f"a name of a {kind} is too long or not UTF-8", at)
-            if word in positions:
-                raise MalformedError(f"two {key} are called {word!r}", at)
-            positions[word] = position
-        return Domain(kind, len(words), tuple(words), positions)
+            if token in positions:
+                raise MalformedError(f"two {key} are called {token!r}", at)
+            positions[token] = position
+        return Domain(kind, len(tokens), tuple(tokens), positions)
 
     def _discount(self) -> list[str]:
         statement = self.preamble.get("discount")
@@ -164,7 +166,7 @@ class _Reader:
         value = float(self._block(statement, ()))
         if not 0.0 <= value <= 1.0:
             raise MalformedError(f"discount {value:g} is not between 0 and 1", statement.head)
-        return [f"discount {value:g} was read and is not used: the average over time is optimised"]
+        return [f"discount {value:g} was read and is not used: the average over time is optimized"]
 
     def _kind(self, remarks: list[str]) -> str:
         statement = self.preamble.get("values")
@@ -173,9 +175,9 @@ class _Reader:
             return "reward"
         word = statement.values[0]
         if len(statement.values) > 1 or word not in ("reward", "cost"):
-            said = " ".join(statement.values[:3])[:_LONGEST_NAME]
+            found = " ".join(statement.values[:3])[:_LONGEST_NAME]
             hint = did_you_mean(word, ("reward", "cost"))
-            raise MalformedError(f"values: {said!r} is neither 'reward' nor 'cost'{hint}", statement.head)
+            raise MalformedError(f"values: {found!r} is neither 'reward' nor 'cost'{hint}", statement.head)
         return word
 
     def _start(self) -> Array:
@@ -205,12 +207,12 @@ class _Reader:
         return np.asarray(chosen / chosen.sum())
 
     def _first_sensor(self, observation: Array) -> Array | None:
-        said = self.extensions.get("first-reading")
-        if said is None:
+        found = self.extensions.get("first-reading")
+        if found is None:
             return None
         at = self.rules["O"][0].head
-        if said != "sensor":
-            raise MalformedError(f"first-reading: {said[:_LONGEST_NAME]!r} is not 'sensor'", at)
+        if found != "sensor":
+            raise MalformedError(f"first-reading: {found[:_LONGEST_NAME]!r} is not 'sensor'", at)
         if (observation != observation[0]).any():
             raise MalformedError("first-reading: sensor, and the sensor changes with the action", at)
         return np.asarray(observation[0])
@@ -218,11 +220,11 @@ class _Reader:
     # -- T and O --------------------------------------------------------------------------------
 
     def _probabilities(self, keyword: str, columns: Domain, initial: Array) -> Array:
-        """T as `[A, S, S']` or O as `[A, S', O]`; rows that do not sum to one are refused here."""
+        """Return T as `[A, S, S']` or O as `[A, S', O]`; rows that do not sum to one raise an error."""
         sizes = (self.actions.count, self.states.count, columns.count)
-        self._room(keyword, sizes)
+        self._check_size(keyword, sizes)
         table = np.zeros(sizes)
-        origin = np.full(sizes[:2], -1)  # the word at which each row was last written
+        origin = np.full(sizes[:2], -1)  # the number of the token that wrote each row last
         domains = (self.actions, self.states, columns)
         for rule in self.rules[keyword]:
             index = self._indices(rule, domains, fewest=1)
@@ -235,7 +237,7 @@ class _Reader:
         return distributions(keyword, table, "asx", self.names, self.rows.tolerance)
 
     def _table(self, rule: Statement, shape: tuple[int, ...], initial: Array) -> Array | float:
-        """The values of a rule: numbers of this shape, or a word that stands for them."""
+        """Return the values of a rule: numbers of this shape, or what a keyword such as `uniform` means."""
         word = rule.values[0] if len(rule.values) == 1 else ""
         if shape and word == "uniform":
             return 1.0 / shape[-1]
@@ -249,8 +251,8 @@ class _Reader:
             return initial
         return self._block(rule, shape)
 
-    def _check_rows(self, keyword: str, table: Array, origin: Words) -> None:
-        """Refuses rows that are no distributions, and notes how far the others are from summing to one."""
+    def _check_rows(self, keyword: str, table: Array, origin: TokenNumbers) -> None:
+        """Raise an error for rows that are not distributions, and note the corrections of the others."""
         off = np.abs(table.sum(axis=-1) - 1.0)
         negative = np.asarray((table < 0).any(axis=-1))
         wrong = (off > self.rows.tolerance) | negative
@@ -272,12 +274,12 @@ class _Reader:
     # -- R --------------------------------------------------------------------------------------
 
     def _values(self, transition: Array, observation: Array, remarks: list[str]) -> Array:
-        """E[R(a, s, s', o)] over the next state and reading, `[A, S]`."""
+        """Return E[R(a, s, s', o)] over the next state and observation, `[A, S]`."""
         rewards = self._rewards()
         if rewards.shape[2:] == (1, 1):
             return np.asarray(rewards[:, :, 0, 0])
         remarks.append(
-            "its rewards depend on the next state or reading: their expectation under the file's own "
+            "its rewards depend on the next state or observation: their expectation under the file's own "
             "dynamics was formed"
         )
         if rewards.shape[3] == 1:
@@ -289,7 +291,7 @@ class _Reader:
         return np.asarray((transition * after).sum(axis=2))
 
     def _rewards(self) -> Array:
-        """R as `[A, S, S' or 1, O or 1]`: an axis that no rule tells apart is kept once."""
+        """Return R as `[A, S, S' or 1, O or 1]`; an axis on which no rule depends has size 1."""
         domains = (self.actions, self.states, self.states, self.observations)
         indices = [self._indices(rule, domains, fewest=2) for rule in self.rules["R"]]
         sizes = [self.actions.count, self.states.count, 1, 1]
@@ -297,45 +299,45 @@ class _Reader:
             if any(len(index) <= axis or index[axis] != _EVERY for index in indices):
                 sizes[axis] = domain.count
         shape = tuple(sizes)
-        self._room("R", shape)
+        self._check_size("R", shape)
         table = np.zeros(shape)
         for rule, index in zip(self.rules["R"], indices, strict=True):
             self._count_writes(rule, index, shape)
             table[index] = self._block(rule, shape[len(index) :])
         return table
 
-    # -- what all rules share -------------------------------------------------------------------
+    # -- parts of all rules ---------------------------------------------------------------------
 
     def _indices(self, rule: Statement, domains: Sequence[Domain], fewest: int) -> tuple[Index, ...]:
         if not fewest <= len(rule.fields) <= len(domains):
             found = f"{rule.keyword}: {len(rule.fields)} fields"
-            raise MalformedError(f"{found}; wanted {fewest} to {len(domains)}", rule.head)
+            raise MalformedError(f"{found}; expected {fewest} to {len(domains)}", rule.head)
         return tuple(
             domain.index(field, rule.first_field + 2 * i)
             for i, (field, domain) in enumerate(zip(rule.fields, domains, strict=False))
         )
 
     def _block(self, rule: Statement, shape: tuple[int, ...]) -> Array | float:
-        """Exactly as many numbers as this shape holds."""
-        words = rule.values
-        wanted = math.prod(shape)
-        if not all(map(NUMBER.fullmatch, words)):
-            bad = next(i for i, word in enumerate(words) if not NUMBER.fullmatch(word))
-            shown = words[bad][:_LONGEST_NAME]
+        """Return the numbers of a rule in this shape; another number of them raises an error."""
+        tokens = rule.values
+        count = math.prod(shape)
+        if not all(map(NUMBER.fullmatch, tokens)):
+            bad = next(i for i, token in enumerate(tokens) if not NUMBER.fullmatch(token))
+            shown = tokens[bad][:_LONGEST_NAME]
             raise MalformedError(
                 f"{rule.keyword}: expected a number, found {shown!r}", rule.first_value + bad
             )
-        if len(words) != wanted:
+        if len(tokens) != count:
             described = f" ({_product(shape)})" if len(shape) > 1 else ""
-            found = f"{rule.keyword}: {len(words)} numbers where {wanted}{described} belong"
+            found = f"{rule.keyword}: {len(tokens)} numbers, expected {count}{described}"
             raise MalformedError(found, rule.head)
-        values = [float(word) for word in words]
+        values = [float(token) for token in tokens]
         if not all(map(math.isfinite, values)):
             raise MalformedError(f"{rule.keyword}: a number is too large", rule.head)
-        # A single entry, the commonest rule in large files, needs no array of its own.
+        # A rule for a single entry, the most common one in large files, needs no array.
         return np.array(values).reshape(shape) if shape else values[0]
 
-    def _room(self, what: str, shape: tuple[int, ...]) -> None:
+    def _check_size(self, what: str, shape: tuple[int, ...]) -> None:
         if math.prod(shape) > self.max_entries:
             raise MalformedError(
                 f"{what} is too large: {_product(shape)} numbers, and the limit is {self.max_entries}",

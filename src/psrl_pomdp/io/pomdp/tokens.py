@@ -1,7 +1,7 @@
-"""The words of Cassandra's `.pomdp` format, and how they make statements.
+"""The tokens of Cassandra's `.pomdp` format, and the statements that they form.
 
-A file is a stream of words in which line ends mean nothing and `#` starts a comment. A statement is a
-keyword, a colon, and what belongs to it: `states: left right`, `T: listen : left : right 0.1`.
+A file is a sequence of tokens. Line ends have no meaning, and `#` starts a comment. A statement is a keyword,
+a colon, fields and values: `states: left right`, `T: listen : left : right 0.1`.
 """
 
 from __future__ import annotations
@@ -15,61 +15,61 @@ PREAMBLE = ("discount", "values", "states", "actions", "observations", "start")
 RULES = ("T", "O", "R")
 KEYWORDS = PREAMBLE + RULES
 
-# Words that stand where a name or a number could, so that no state, action or reading may bear them.
+# Tokens that stand in place of numbers; no state, action or observation may have such a name.
 SHORTHANDS = ("uniform", "identity", "reset")
 
 NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
-# What a model has and the format has no words for stands in comments that other programs pass over:
-#   #! psrl-pomdp first-reading: sensor     the sensor is read once before the first action
-#   #! psrl-pomdp units: euro a day         what the values are counted in
-#   #! psrl-pomdp scale: 0 100              the values at cost 0 and 1, where they are not least and most
+# Fields of a model that the format lacks are written as comments, which other programs ignore:
+#   #! psrl-pomdp first-reading: sensor     the sensor is observed once before the first action
+#   #! psrl-pomdp units: euro a day         the unit of the values
+#   #! psrl-pomdp scale: 0 100              the values at cost 0 and 1, if they are not the extreme values
 EXTENSION = re.compile(r"^[^#\r\n]*#! psrl-pomdp (first-reading|units|scale): (.*\S)[ \t]*\r?$", re.MULTILINE)
 
-_WORD_OR_COMMENT = re.compile(r"#[^\r\n]*|[:*]|[^\s:*#]+")
+_TOKEN_OR_COMMENT = re.compile(r"#[^\r\n]*|[:*]|[^\s:*#]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class MalformedError(Exception):
-    """Something wrong at a word of the file; the reader turns it into a ParseError with a line."""
+    """An error at a token of the file; the reader converts it to a `ParseError` with a line."""
 
-    def __init__(self, reason: str, word: int) -> None:
+    def __init__(self, reason: str, token: int) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.word = word
+        self.token = token
 
 
 class Source:
-    """The words of a file; lines are counted only when an error asks for one."""
+    """The tokens of a file; lines are counted only for an error message."""
 
     def __init__(self, data: bytes) -> None:
-        # Comments may hold any bytes; a name that was not UTF-8 shows its replacement character.
+        # Comments may contain any bytes; in a name, bytes that are not UTF-8 become U+FFFD.
         self._text = data.decode("utf-8-sig", errors="replace")
-        found = _WORD_OR_COMMENT.findall(self._text)
-        self.words: list[str] = [word for word in found if word[0] != "#"]
+        found = _TOKEN_OR_COMMENT.findall(self._text)
+        self.tokens: list[str] = [token for token in found if token[0] != "#"]
         self.extensions: dict[str, str] = dict(EXTENSION.findall(self._text))
-        if not self.words:
+        if not self.tokens:
             raise MalformedError("nothing in the file", 0)
 
-    def line(self, word: int) -> int:
-        """The line, counted from 1, of a word; that of the last word for the end of the file."""
-        return line_of_word(self._text, min(word, len(self.words) - 1))
+    def line(self, token: int) -> int:
+        """Return the line, counted from 1, of a token; for the end of the file, that of the last token."""
+        return line_of_token(self._text, min(token, len(self.tokens) - 1))
 
 
-def line_of_word(text: str, word: int) -> int:
-    """The line of the word with this number, comments not counted."""
+def line_of_token(text: str, token: int) -> int:
+    """Return the line of the token with this number; comments are not counted."""
     seen = -1
-    for match in _WORD_OR_COMMENT.finditer(text):
+    for match in _TOKEN_OR_COMMENT.finditer(text):
         seen += match[0][0] != "#"
-        if seen == word:
+        if seen == token:
             return 1 + sum(1 for _ in _LINE_END.finditer(text, 0, match.start()))
     return 1
 
 
 class Statement(NamedTuple):
-    """`T: listen : left 0.9 0.1`: keyword T, fields listen and left, two values.
+    """A statement such as `T: listen : left 0.9 0.1`: keyword T, fields listen and left, two values.
 
-    `head`, `first_field` and `first_value` are the numbers of words, for messages.
+    `head`, `first_field` and `first_value` are the numbers of tokens, for error messages.
     """
 
     keyword: str
@@ -81,45 +81,46 @@ class Statement(NamedTuple):
 
 
 def statements(source: Source) -> list[Statement]:
-    """The statements of a file, in order.
+    """Return the statements of a file, in order.
 
-    A colon belongs to a keyword, or stands between two fields. It stands between fields where the word
-    before it follows another colon: so `start` and `T` may be names of states.
+    A colon follows a keyword or separates two fields. It separates fields if the token before it follows
+    another colon. States may therefore have the names `start` and `T`.
     """
-    words = source.words
-    heads: list[tuple[int, int]] = []  # where each statement's keyword and its colon are
-    for colon in (i for i, word in enumerate(words) if word == ":"):
-        before = words[colon - 1] if colon else ":"
+    tokens = source.tokens
+    heads: list[tuple[int, int]] = []  # the positions of each statement's keyword and colon
+    for colon in (i for i, token in enumerate(tokens) if token == ":"):
+        before = tokens[colon - 1] if colon else ":"
         if before == ":":
-            raise MalformedError("a colon with no word before it", colon)
-        if colon >= 2 and words[colon - 2] == ":":
+            raise MalformedError("a colon without a keyword or a field before it", colon)
+        if colon >= 2 and tokens[colon - 2] == ":":
             continue
         if before in KEYWORDS:
             heads.append((colon - 1, colon))
-        elif before in ("include", "exclude") and colon >= 2 and words[colon - 2] == "start":
+        elif before in ("include", "exclude") and colon >= 2 and tokens[colon - 2] == "start":
             heads.append((colon - 2, colon))
         else:
             raise MalformedError(f"unknown keyword {before!r}{did_you_mean(before, KEYWORDS)}", colon - 1)
     if not heads or heads[0][0] > 0:
-        raise MalformedError(f"expected a keyword such as 'states:', found {words[0]!r}", 0)
-    ends = [head for head, _ in heads[1:]] + [len(words)]
-    return [_statement(words, head, colon, end) for (head, colon), end in zip(heads, ends, strict=True)]
+        raise MalformedError(f"expected a keyword such as 'states:', found {tokens[0]!r}", 0)
+    ends = [head for head, _ in heads[1:]] + [len(tokens)]
+    return [_statement(tokens, head, colon, end) for (head, colon), end in zip(heads, ends, strict=True)]
 
 
-def _statement(words: list[str], head: int, colon: int, end: int) -> Statement:
-    keyword = words[head] if colon == head + 1 else " ".join(words[head:colon])
+def _statement(tokens: list[str], head: int, colon: int, end: int) -> Statement:
+    """Return the statement from its keyword at `head` to the token before `end`."""
+    keyword = tokens[head] if colon == head + 1 else " ".join(tokens[head:colon])
     start = colon + 1
     fields: list[str] = []
     if keyword in RULES:
         while True:
             if start >= end:
                 raise MalformedError(f"{keyword}: ends too early", start - 1)
-            fields.append(words[start])
+            fields.append(tokens[start])
             start += 1
-            if start >= end or words[start] != ":":
+            if start >= end or tokens[start] != ":":
                 break
             start += 1
-    values = words[start:end]
-    if not values or values[1:2] == [":"]:  # the second where the next statement's keyword was taken in
+    values = tokens[start:end]
+    if not values or values[1:2] == [":"]:  # in the second case the value is the next keyword
         raise MalformedError(f"{keyword}: nothing follows", head)
     return Statement(keyword, head, fields, colon + 1, values, start)

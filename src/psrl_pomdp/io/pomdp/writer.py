@@ -1,9 +1,9 @@
-"""Writing Cassandra's `.pomdp` format, so that reading returns the same model.
+"""Write Cassandra's `.pomdp` format, such that reading the file returns the same model.
 
-Probabilities are written with as many digits as tell them apart; costs or rewards in the user's own
-numbers, with the fewest digits that scale back to the same cost (now and then none does, and the last bit
-of a rescaled cost changes). What the format cannot say stands in comments that our reader knows, or is an
-error that names it: never a silent loss.
+Probabilities are written with enough digits to be read back exactly. Costs or rewards are written in the
+user's units with the fewest digits that scale back to the same cost. (Rarely no number does, and the last bit
+of a scaled cost changes.) Fields that the format lacks are written as comments that `reader` understands;
+where that is impossible, an error names the field, so that no information is lost silently.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ...errors import InvalidModelError
 from ...models import POMDP, Setting, Units
 from .tokens import KEYWORDS, SHORTHANDS
 
-# Names that every reader of the format takes, not only ours.
+# Names that every program for this format accepts.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_ELSEWHERE = "save as .json or .npz, which hold everything"
+_ELSEWHERE = "save as .json or .npz, which can represent every model"
 
 
 def write_pomdp(model: POMDP) -> str:
-    """The text of a `.pomdp` file for this model."""
+    """Return the text of a `.pomdp` file for this model."""
     return "\n".join(_lines(model)) + "\n"
 
 
@@ -36,7 +36,7 @@ def _lines(model: POMDP) -> Iterator[str]:
         yield f"#! psrl-pomdp units: {_one_line('units', setting.units.name)}"
     if Units.spanning(setting.own_cost, setting.units.kind, setting.units.name) != setting.units:
         yield f"#! psrl-pomdp scale: {_decimal(setting.units.low)} {_decimal(setting.units.high)}"
-    if _reads_first(setting):
+    if _observes_first(setting):
         yield "#! psrl-pomdp first-reading: sensor"
     yield "discount: 1.0"
     yield f"values: {setting.units.kind}"
@@ -58,18 +58,20 @@ def _lines(model: POMDP) -> Iterator[str]:
             yield f"R: {action} : {state} : * : * {_decimal(value)}"
 
 
-def _reads_first(setting: Setting) -> bool:
+def _observes_first(setting: Setting) -> bool:
+    """Return whether the sensor is observed before the first action."""
     first = setting.first_observation
     if first is None:
         return False
     if setting.sensor_depends_on_action or (first != setting.observation[0]).any():
         raise InvalidModelError(
-            "first_observation differs from the sensor, which .pomdp files cannot say: " + _ELSEWHERE
+            "first_observation differs from the sensor, which .pomdp files cannot represent: " + _ELSEWHERE
         )
     return True
 
 
 def _declared(names: tuple[str, ...] | None, count: int) -> str:
+    """Return the declaration of a set: its names, or its size."""
     if names is None:
         return str(count)
     for name in names:
@@ -101,14 +103,14 @@ def _row(row: Array) -> str:
 
 
 def _decimal(value: float) -> str:
-    """The shortest decimal that reads back as `value`, with a point and without an exponent."""
+    """Return the shortest decimal that reads back as `value`, with a point and without an exponent."""
     return np.format_float_positional(value, unique=True, trim="0")
 
 
 def _own_value(cost: float, units: Units) -> float:
-    """The user's number for a cost: the shortest among its neighbours that scales back to it exactly."""
+    """Return a cost in the user's units: the shortest number near it that scales back to it exactly."""
     value = float(units.from_scaled(cost))
-    if cost in (0.0, 1.0):  # the ends make the scale anew when the file is read: not a digit less
+    if cost in (0.0, 1.0):  # the reader computes the scale from the extreme values: they keep all digits
         return value
     near = [float(f"{value:.{digits}g}") for digits in (12, 15, 16)]
     near += [value + ulps * float(np.spacing(value)) for ulps in (0, 1, -1, 2, -2, 3, -3)]

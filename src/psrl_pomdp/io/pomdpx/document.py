@@ -1,8 +1,7 @@
-"""The document: bytes to a tree of elements, each with its line.
+"""Parse the XML of a `.pomdpx` file to a tree of elements with their lines.
 
-`parse` knows the elements of the format, and refuses any other where it begins; what their words mean is
-not its business. `only` and `finite_number` are how the other modules look into an element, `fail` how
-they refuse one.
+`parse` knows the elements of the format and refuses all others; the other modules interpret their texts with
+`only` and `finite_number`, and report errors with `fail`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _ENCODINGS = ("UTF-8", "UTF-16", "ISO-8859-1", "US-ASCII")  # those that expat d
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An element: `text` is what it says directly, `line` where it begins."""
+    """An element: `text` is the text between its tags, `line` the line on which it begins."""
 
     tag: str
     line: int
@@ -34,7 +33,7 @@ class Node:
 
 
 class _Element(NamedTuple):
-    """What may be in an element: the tags of its children and its attributes, or text."""
+    """What an element may contain: the tags of its children and its attributes, or text."""
 
     children: str = ""
     required: str = ""
@@ -79,20 +78,24 @@ _ELEMENTS = {
 
 
 def fail(node: Node, reason: str) -> NoReturn:
+    """Raise a `ParseError` with the line of an element."""
     raise ParseError(reason, line=node.line)
 
 
 def quoted(word: str) -> str:
+    """Return a word in quotes, shortened to sixty characters."""
     return repr(word if len(word) <= 60 else f"{word[:57]}...")
 
 
 class _TreeBuilder:
-    """Expat's events as a tree of `Node`; what `_ELEMENTS` does not know is refused where it begins."""
+    """Builds a tree of `Node` from the events of expat; elements that `_ELEMENTS` lacks raise an error."""
 
     def __init__(self, parser: expat.XMLParserType) -> None:
         self.parser = parser
         self.root: Node | None = None
-        self.open: list[tuple[Node, list[str]]] = []  # with the pieces of its text
+        self.open: list[
+            tuple[Node, list[str]]
+        ] = []  # elements that have not ended, with the pieces of their texts
         self.n_nodes = 0
 
     def fail(self, reason: str) -> NoReturn:
@@ -109,7 +112,7 @@ class _TreeBuilder:
         if tag not in known:
             where = f"<{parent.tag}>" if parent else "the document"
             self.fail(f"unknown element {quoted(tag)} in {where}{did_you_mean(tag, known)}")
-        if tag != "pomdpx":  # whose other attributes are about XML schemas
+        if tag != "pomdpx":  # its other attributes concern XML schemas
             self.check_attributes(tag, attributes)
         node = Node(tag, self.parser.CurrentLineNumber, attributes, [])
         if parent:
@@ -143,12 +146,12 @@ class _TreeBuilder:
         if encoding is not None and encoding.upper() not in _ENCODINGS:
             self.fail(f"encoding {quoted(encoding)} is not one of {', '.join(_ENCODINGS)}")
 
-    def refuse(self, *whatever: object) -> None:
+    def refuse(self, *_: object) -> None:
         self.fail("document types and entities are refused")
 
 
 def parse(data: bytes) -> Node:
-    """The root of the document."""
+    """Return the root of the document."""
     parser = expat.ParserCreate()
     builder = _TreeBuilder(parser)
     parser.buffer_text = True
@@ -168,17 +171,17 @@ def parse(data: bytes) -> Node:
 
 
 def only(node: Node, *tags: str) -> Node:
-    """The one child of `node`; among those with these tags if any are named."""
+    """Return the only child of `node`, or the only one with one of `tags` if they are given."""
     found = [child for child in node.children if not tags or child.tag in tags]
     if len(found) != 1:
-        wanted = " or ".join(f"<{tag}>" for tag in tags or _ELEMENTS[node.tag].children.split())
+        expected = " or ".join(f"<{tag}>" for tag in tags or _ELEMENTS[node.tag].children.split())
         place = node if not found else found[1]
-        fail(place, f"<{node.tag}> has {'a second' if found else 'no'} {wanted}")
+        fail(place, f"<{node.tag}> has {'a second' if found else 'no'} {expected}")
     return found[0]
 
 
 def finite_number(word: str, node: Node) -> float:
-    """A finite decimal number: float() would also take 'nan', '1_0' and the digits of every script."""
+    """Return a finite decimal number; float() would also accept 'nan', '1_0' and digits of other scripts."""
     number = float(word) if len(word) <= _LONGEST_NUMBER and _DECIMAL.fullmatch(word) else math.nan
     if not math.isfinite(number):
         fail(node, f"<{node.tag}>: {quoted(word)} is not a finite number")

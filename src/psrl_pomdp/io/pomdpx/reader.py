@@ -1,6 +1,6 @@
-"""From the tree of a document to the model: its variables, their tables, the products of these.
+"""Make the model of a document: its variables, their tables, and the products of the tables.
 
-Which variables a section gives tables to, and what their parents may be, is said once, in `_Section`.
+`_Section` says for which variables a section contains tables, and which parents they may have.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from .variables import Group, Kind, Variable, capped_product, counted, declared
 
 _MOST_AXES = 30  # variables of one table: numpy 1 has arrays of up to 32 dimensions
 _EXPECTED = (
-    "the reward depends on the next state or reading: its expectation under the file's own dynamics"
+    "the reward depends on the next state or observation: its expectation under the file's own dynamics"
     " was formed"
 )
 
 
 def read_pomdpx(data: bytes, path: str = "", *, max_entries: int, rows: RowRule | None = None) -> POMDP:
-    """The model in the bytes of a .pomdpx file; `path` is for messages, and a name if the file has none.
+    """Return the model in the bytes of a .pomdpx file; `path` names the model if the file does not.
 
-    No array of more than `max_entries` entries is formed, nor anything raised but `ParseError`.
+    Arrays of more than `max_entries` numbers are refused. Raises only `ParseError`.
     """
     try:
-        # Numbers that overflow are found by looking at the result.
+        # Overflow is detected in the result.
         with np.errstate(all="ignore"):
             return _Reader(parse(data), max_entries, rows or RowRule()).model(PurePath(path).stem)
     except ParseError as error:
         raise ParseError(error.reason, path=path, line=error.line) from None
     except MemoryError:
-        raise ParseError("the model needs more memory than there is", path=path) from None
+        raise ParseError("the model needs more memory than is available", path=path) from None
 
 
 class _Section(NamedTuple):
-    """One of the four groups of functions: which variables have one, and what their parents may be."""
+    """One of the four sections with functions: the variables that have one, and their possible parents."""
 
     tag: str
     function: str
@@ -59,14 +59,14 @@ _DYNAMICS = _Section(
     "current state",
     ("action", "previous state", "current state"),
 )
-_SENSOR = _Section("ObsFunction", "CondProb", "reading", ("action", "current state"))
+_SENSOR = _Section("ObsFunction", "CondProb", "observation", ("action", "current state"))
 _REWARD = _Section(
-    "RewardFunction", "Func", "reward", ("action", "previous state", "current state", "reading")
+    "RewardFunction", "Func", "reward", ("action", "previous state", "current state", "observation")
 )
 
 
 class _Reader:
-    """The variables of a document, and the arrays that its tables multiply out to."""
+    """The variables of a document, and the products of its tables as arrays."""
 
     def __init__(self, root: Node, max_entries: int, rows: RowRule) -> None:
         self.root = root
@@ -76,18 +76,18 @@ class _Reader:
         self.variables: dict[str, Variable] = {}
         section = only(root, "Variable")
         self.declare(section)
-        seen = [variable for variable in self.variables.values() if variable.is_seen]
-        shown = [Variable(x.name, "reading", x.values, x.line) for x in seen]
+        seen = [variable for variable in self.variables.values() if variable.is_observed]
+        shown = [Variable(x.name, "observation", x.values, x.line) for x in seen]
         self.actions = Group(self.of_kind("action"))
         self.previous = Group(self.of_kind("previous state"))
         self.current = Group(self.of_kind("current state"))
-        self.readings = Group((*self.of_kind("reading"), *shown))
+        self.observations = Group((*self.of_kind("observation"), *shown))
         self.check_sizes(section)
-        # [o shows x′] for each fully observed state variable
+        # the indicator [o shows x′] of each fully observed state variable
         self.sight = [Table(pair, np.eye(pair[0].size)) for pair in zip(seen, shown, strict=True)]
 
     def declare(self, section: Node) -> None:
-        """Enters every variable."""
+        """Record every declared variable."""
         for node in section.children:
             for variable in declared(node):
                 first = self.variables.setdefault(variable.name, variable)
@@ -101,18 +101,18 @@ class _Reader:
         return tuple(variable for variable in self.variables.values() if variable.kind == kind)
 
     def check_sizes(self, node: Node) -> None:
-        a, s, o = self.actions.size, self.current.size, self.readings.size
+        a, s, o = self.actions.size, self.current.size, self.observations.size
         self.check_entries("transition[a, s, s′]", (a, s, s), node)
         self.check_entries("observation[a, s, o]", (a, s, o), node)
-        # Names are no entries, but a file of one line can make millions of them.
-        letters = sum(group.name_bytes for group in (self.actions, self.current, self.readings))
+        # A file of one line can define millions of names, which take memory too.
+        letters = sum(group.name_bytes for group in (self.actions, self.current, self.observations))
         if letters > 8 * self.limit + 10**6:
-            fail(node, f"{self.counts}: their names would take more room than {self.limit} numbers")
+            fail(node, f"{self.counts}: their names would take more memory than {self.limit} numbers")
 
     @property
     def counts(self) -> str:
-        a, s, o = self.actions.size, self.current.size, self.readings.size
-        return f"{counted(s)} states, {counted(a)} actions and {counted(o)} readings"
+        a, s, o = self.actions.size, self.current.size, self.observations.size
+        return f"{counted(s)} states, {counted(a)} actions and {counted(o)} observations"
 
     def check_entries(self, array: str, sizes: tuple[int, ...], node: Node) -> None:
         entries = capped_product(sizes)
@@ -121,16 +121,16 @@ class _Reader:
             fail(node, f"{self.counts}: {reason}")
 
     def model(self, stem: str) -> POMDP:
-        """The products of the tables, as a setting and its dynamics."""
+        """Return the model: the products of the tables of each section."""
         initial = self.multiplied(self.tables(_INITIAL), self.previous)
         transition = self.multiplied(self.tables(_DYNAMICS), self.actions, self.previous, self.current)
         sensor = itertools.chain(self.tables(_SENSOR), self.sight)
-        observation = self.multiplied(sensor, self.actions, self.current, self.readings)
+        observation = self.multiplied(sensor, self.actions, self.current, self.observations)
         reward = np.zeros((self.actions.size, self.current.size))
         ahead = False
         for table in self.tables(_REWARD):
             reward += self.expected(table, transition, observation)
-            ahead |= table.depends_on("current state", "reading")
+            ahead |= table.depends_on("current state", "observation")
         if not np.isfinite(reward).all():
             fail(self.root, "the rewards are too large to be added up")
         try:
@@ -141,7 +141,7 @@ class _Reader:
                 first_observation=None,
                 states=self.names(self.current),
                 actions=self.names(self.actions),
-                observations=self.names(self.readings),
+                observations=self.names(self.observations),
             )
             name = self.root.attributes.get("id", "").strip() or stem
             remarks = [*self.discount(), *([_EXPECTED] if ahead else []), *self.rows.remarks]
@@ -156,7 +156,7 @@ class _Reader:
         value = finite_number(node.text.strip(), node)
         if not 0.0 <= value <= 1.0:
             fail(node, f"the discount is {value:g}, not in [0, 1]")
-        unused = "the average over time is what is optimised"
+        unused = "the average over time is optimized"
         return [f"discount {value:g} was read and is not used: {unused}"]
 
     def names(self, group: Group) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ class _Reader:
         return names
 
     def tables(self, section: _Section) -> Iterator[Table]:
-        """The tables of a section, one after the other: together they may be larger than the model."""
+        """Yield the tables of a section one at a time; together they may be larger than the model."""
         nodes = [node for node in self.root.children if node.tag == section.tag]
         functions = [self.function(node, section) for part in nodes for node in part.children]
         written: dict[Variable, Function] = {}
@@ -180,7 +180,7 @@ class _Reader:
             if variable not in written:
                 missing = f"<{section.function}> for {quoted(variable.name)}"
                 fail(nodes[-1] if nodes else self.root, f"<{section.tag}> has no {missing}")
-        _refuse_circles({f: [written[p] for p in f.parents if p in written] for f in functions})
+        _refuse_cycles({f: [written[p] for p in f.parents if p in written] for f in functions})
         for function in functions:
             yield filled(function, self.limit, self.work, self.rows)
 
@@ -197,26 +197,26 @@ class _Reader:
         return Function(own, parents, only(node, "Parameter"), section is _REWARD)
 
     def listed(self, node: Node, kinds: Sequence[Kind]) -> tuple[Variable, ...]:
-        """The variables that <Var> or <Parent> lists."""
-        words = node.text.split()
-        if not words or len(set(words)) < len(words):
-            fail(node, f"<{node.tag}> {'names a variable twice' if words else 'is empty'}")
-        for word in words:
-            if word not in self.variables:
-                known = [name for name, variable in self.variables.items() if variable.kind in kinds]
-                fail(node, f"unknown variable {quoted(word)}{did_you_mean(word, known)}")
-            kind = self.variables[word].kind
+        """Return the variables that <Var> or <Parent> lists."""
+        names = node.text.split()
+        if not names or len(set(names)) < len(names):
+            fail(node, f"<{node.tag}> {'names a variable twice' if names else 'is empty'}")
+        for name in names:
+            if name not in self.variables:
+                known = [other for other, variable in self.variables.items() if variable.kind in kinds]
+                fail(node, f"unknown variable {quoted(name)}{did_you_mean(name, known)}")
+            kind = self.variables[name].kind
             if kind not in kinds:
-                fail(node, f"{quoted(word)} ({kind}) in a <{node.tag}> that takes: {', '.join(kinds)}")
-        return tuple(self.variables[word] for word in words)
+                fail(node, f"{quoted(name)} ({kind}) in a <{node.tag}> that takes: {', '.join(kinds)}")
+        return tuple(self.variables[name] for name in names)
 
     def spread(self, table: Table, *groups: Group) -> Array:
-        """`table.spread`, its work counted."""
+        """Return `table.spread(*groups)` and count its work."""
         self.work.spend(len(table.axes) * sum(group.size for group in groups), self.root)
         return table.spread(*groups)
 
     def multiplied(self, tables: Iterable[Table], *groups: Group) -> Array:
-        """The product of the tables, over the product of all groups."""
+        """Return the product of the tables, with an axis for each group."""
         product = np.ones([group.size for group in groups])
         for table in tables:
             self.work.spend(product.size, self.root)
@@ -224,22 +224,22 @@ class _Reader:
         return product
 
     def expected(self, table: Table, transition: Array, observation: Array) -> Array:
-        """E[r | a, s] = Σ_s′ transition(s′|s,a) Σ_o observation(o|s′,a) r(a, s, s′, o)."""
-        a, s, o = self.actions.size, self.current.size, self.readings.size
-        read = table.depends_on("reading")
+        """Return E[r | a, s] = Σ_s′ transition(s′|s,a) Σ_o observation(o|s′,a) r(a, s, s′, o)."""
+        a, s, o = self.actions.size, self.current.size, self.observations.size
+        read = table.depends_on("observation")
         if read:
             cells = (a, s if table.depends_on("previous state") else 1, s, o)
             self.check_entries("reward[a, s, s′, o]", cells, self.root)
             self.work.spend(capped_product(cells), self.root)
-        reward = self.spread(table, self.actions, self.previous, self.current, self.readings)
+        reward = self.spread(table, self.actions, self.previous, self.current, self.observations)
         reward = (reward * observation[:, None]).sum(axis=-1) if read else reward[..., 0]
-        if not table.depends_on("current state", "reading"):
+        if not table.depends_on("current state", "observation"):
             return np.asarray(reward[..., 0])
         self.work.spend(transition.size, self.root)
         return np.asarray((reward * transition).sum(axis=-1))
 
 
-def _refuse_circles(ancestry: dict[Function, list[Function]]) -> None:
+def _refuse_cycles(ancestry: dict[Function, list[Function]]) -> None:
     try:
         TopologicalSorter(ancestry).prepare()
     except CycleError as error:

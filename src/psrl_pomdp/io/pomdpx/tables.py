@@ -1,7 +1,7 @@
-"""The table of a function, filled as its <Parameter> says and spread over products of variables.
+"""The table of a function, filled from its <Parameter> and expanded over products of variables.
 
-A <Parameter> becomes a sequence of writes `table[region] = block`, whichever way it is spelt: an entry of
-a `TBL` is one write, a leaf of a `DD` one for each path to it. A distribution's rows must sum to one.
+A <Parameter> of either type is a sequence of writes `table[region] = block`: an entry of a `TBL` is one
+write, a leaf of a `DD` is one write for each path to it. The rows of a distribution must sum to one.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from ..rows import LARGEST_CORRECTION, RowRule
 from .document import DEEPEST, Node, fail, finite_number, only, quoted
 from .variables import Group, Kind, Variable, capped_product, counted
 
-_ROUNDING = 1e-13  # rows this close to one are left as the file has them
+_ROUNDING = 1e-13  # rows whose sums are this close to one are not changed
 
-# Work is counted in cells written. What Python does step by step (an entry, a branch) costs as much
-# as a thousand of them, so that these numbers stand for about a minute at worst.
+# Work is counted in cells written. A step of Python (an entry, a branch) counts as a thousand cells. The
+# limit corresponds to at most about a minute.
 _WORK = 2 * 10**9
 _WORK_PER_ENTRY = 64
 _STEP = 1000
 
 
 class Work:
-    """What is left of the work that one file may cause."""
+    """The work that filling the tables of one file may still take."""
 
     def __init__(self, max_entries: int) -> None:
         self.left = _WORK + _WORK_PER_ENTRY * max_entries
 
     def spend(self, amount: int, node: Node) -> None:
+        """Subtract `amount` from the remaining work; raise an error at `node` if none is left."""
         self.left -= amount
         if self.left < 0:
             fail(node, "filling the tables of this file takes too much work")
@@ -44,7 +45,7 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A CondProb or a Func: `own` given `parents`."""
+    """A CondProb or a Func: a function of the variables `own`, given `parents`."""
 
     own: tuple[Variable, ...]
     parents: tuple[Variable, ...]
@@ -53,13 +54,16 @@ class Function:
 
     @cached_property
     def axes(self) -> tuple[Variable, ...]:
+        """The variables that the array of the function has as axes."""
         return self.parents if self.is_reward else self.parents + self.own
 
     @cached_property
     def axis(self) -> dict[str, int]:
+        """The number of each axis, by the name of its variable."""
         return {variable.name: i for i, variable in enumerate(self.axes)}
 
     def value(self, word: str, node: Node) -> float:
+        """Return the number that a word stands for; raise an error if it is not a probability."""
         number = finite_number(word, node)
         if not self.is_reward and not 0.0 <= number <= 1.0 + LARGEST_CORRECTION:
             fail(node, f"<{node.tag}> for {self.title}: {number:g} is not a probability")
@@ -67,10 +71,11 @@ class Function:
 
     @property
     def title(self) -> str:
+        """The names of the variables, for error messages."""
         return ", ".join(quoted(variable.name) for variable in self.own[:4])
 
     def axis_of(self, node: Node) -> int:
-        """The axis of the variable that an element of a diagram names."""
+        """Return the axis of the variable that an element of a diagram names."""
         name = node.attributes.get("var", "").strip()
         if name not in self.axis:
             suggestion = did_you_mean(name, self.axis)
@@ -80,21 +85,22 @@ class Function:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Numbers with an axis for each of these variables."""
+    """An array with an axis for each of these variables."""
 
     axes: tuple[Variable, ...]
     values: Array
 
     def depends_on(self, *kinds: Kind) -> bool:
+        """Return whether the function depends on a variable of one of these kinds."""
         return any(variable.kind in kinds for variable in self.axes)
 
     def spread(self, *groups: Group) -> Array:
-        """Its numbers over the product of these groups; of size 1 along those it does not look at."""
+        """Return the values with an axis for each group, of size 1 if they do not depend on the group."""
         offsets = np.ix_(*(self._offsets(group) for group in groups))
         return np.asarray(self.values.ravel()[sum(offsets)])
 
     def _offsets(self, group: Group) -> npt.NDArray[np.intp]:
-        """What each member of a group adds to a position in the flat table; one 0 if it adds nothing."""
+        """Return what each member of a group adds to an index of the flat array; [0] if nothing."""
         offsets = np.zeros(1, dtype=np.intp)
         for variable, stride in Group(self.axes).steps.items():
             if variable in group.steps:
@@ -108,7 +114,7 @@ _ALL = slice(None)
 
 
 class _Write(NamedTuple):
-    """`table[region] = block`, as the element on `line` says."""
+    """The assignment `table[region] = block` that the element on `line` demands."""
 
     region: _Region
     block: Array
@@ -116,15 +122,15 @@ class _Write(NamedTuple):
 
 
 def _writes(function: Function, work: Work) -> Iterator[_Write]:
-    """The table of a function, write by write; later ones override earlier ones."""
+    """Yield the writes that fill the table of a function; later ones override earlier ones."""
     parameter = function.parameter
-    spelling = parameter.attributes.get("type", "TBL").strip()
-    if spelling not in ("TBL", "DD"):
-        fail(parameter, f"Parameter type {quoted(spelling)} is not 'TBL' or 'DD'")
-    diagram = spelling == "DD"
+    kind = parameter.attributes.get("type", "TBL").strip()
+    if kind not in ("TBL", "DD"):
+        fail(parameter, f"Parameter type {quoted(kind)} is not 'TBL' or 'DD'")
+    diagram = kind == "DD"
     for child in parameter.children:
         if (child.tag != "Entry") != diagram:
-            fail(child, f"<{child.tag}> has no place in a Parameter of type {spelling}")
+            fail(child, f"<{child.tag}> has no place in a Parameter of type {kind}")
     for write in _diagram(function, work) if diagram else _entries(function):
         free = (v.size for v, i in zip(function.axes, write.region, strict=True) if i == _ALL)
         work.spend(_STEP + math.prod(free), parameter)
@@ -132,26 +138,26 @@ def _writes(function: Function, work: Work) -> Iterator[_Write]:
 
 
 def _entries(function: Function) -> Iterator[_Write]:
-    """TBL: an Instance picks a value of each variable, all of them alike (*), or one by one (-)."""
+    """Yield the writes of a TBL; for each variable, an Instance names a value, all (*) or each (-)."""
     for entry in function.parameter.children:
         instance = only(entry, "Instance")
         words = instance.text.split()
         if not function.axes and words in (["*"], ["-"]):
             words = []  # the one cell of a function without parents
         if len(words) != len(function.axes):
-            wanted = f"{len(function.axes)}, one for each of its variables"
-            fail(instance, f"Instance for {function.title} has {len(words)} values, not {wanted}")
+            expected = f"{len(function.axes)}, one for each of its variables"
+            fail(instance, f"Instance for {function.title} has {len(words)} values, not {expected}")
         picked = list(zip(function.axes, words, strict=True))
         region = tuple(_ALL if word in ("*", "-") else v.index(word, instance) for v, word in picked)
         given = only(entry, "ProbTable", "ValueTable")
-        wanted = "ValueTable" if function.is_reward else "ProbTable"
-        if given.tag != wanted:
-            fail(given, f"<{given.tag}> for {function.title}: a <{wanted}> is wanted")
+        expected = "ValueTable" if function.is_reward else "ProbTable"
+        if given.tag != expected:
+            fail(given, f"<{given.tag}> for {function.title}: expected a <{expected}>")
         yield _Write(region, _block(function, given, picked), instance.line)
 
 
 def _block(function: Function, given: Node, picked: list[tuple[Variable, str]]) -> Array:
-    """The numbers of an entry, or what its keyword stands for: an axis for each * and -, in order."""
+    """Return the numbers of an entry, or those that its keyword means, with an axis for each * and -."""
     shape = [v.size if word == "-" else 1 for v, word in picked if word in ("*", "-")]
     count = math.prod(shape)
     words = given.text.split(maxsplit=count)
@@ -173,7 +179,7 @@ def _block(function: Function, given: Node, picked: list[tuple[Variable, str]]) 
 
 
 def _diagram(function: Function, work: Work) -> Iterator[_Write]:
-    """DD: each Node narrows a region to one value of its variable, each leaf fills a region."""
+    """Yield the writes of a DD: a Node restricts a region to a value of its variable, a leaf fills it."""
     templates: dict[str, Node] = {}
     for child in function.parameter.children:
         name = child.attributes.get("id", "")
@@ -182,7 +188,7 @@ def _diagram(function: Function, work: Work) -> Iterator[_Write]:
     start = only(only(function.parameter, "DAG"))
     everything: _Region = (_ALL,) * len(function.axes)
     todo: list[tuple[Node, _Region, tuple[str, ...]]] = [(start, everything, ())]
-    while todo:  # no recursion: templates within templates may be deeper than Python's stack
+    while todo:  # no recursion: nested templates may be deeper than Python's stack
         node, region, inside = todo.pop()
         work.spend(_STEP * (1 + len(node.children)), node)
         if node.tag == "Node":
@@ -200,7 +206,7 @@ def _diagram(function: Function, work: Work) -> Iterator[_Write]:
 
 
 def _branches(function: Function, node: Node, region: _Region) -> Iterator[tuple[Node, _Region]]:
-    """The child under each edge, with its part of the region; an edge without any is passed over."""
+    """Yield the child of each edge with its part of the region; edges outside of the region are skipped."""
     axis = function.axis_of(node)
     seen: set[int] = set()
     for edge in node.children:
@@ -214,7 +220,7 @@ def _branches(function: Function, node: Node, region: _Region) -> Iterator[tuple
 
 
 def _leaf(function: Function, node: Node, region: _Region) -> Array:
-    """What a Terminal or a SubDAG puts into the region."""
+    """Return the values that a Terminal or a SubDAG writes to the region."""
     if node.tag == "Terminal":
         return np.asarray(function.value(node.text.strip(), node))
     kind = node.attributes["type"]
@@ -235,7 +241,7 @@ def _leaf(function: Function, node: Node, region: _Region) -> Array:
 
 
 def _coordinate(function: Function, region: _Region, axis: int) -> npt.NDArray[np.intp]:
-    """The value of one variable all over a region, in a shape that spreads over it."""
+    """Return the value of one variable at each cell of a region, in a shape that broadcasts over it."""
     value = region[axis]
     if not isinstance(value, slice):
         return np.asarray(value)
@@ -244,7 +250,7 @@ def _coordinate(function: Function, region: _Region, axis: int) -> npt.NDArray[n
 
 
 def filled(function: Function, limit: int, work: Work, rule: RowRule) -> Table:
-    """The table of a function; of a CondProb with rows that sum to one."""
+    """Return the table of a function; the rows of a CondProb sum to one."""
     parameter = function.parameter
     sizes = [variable.size for variable in function.axes]
     if capped_product(sizes) > limit:
@@ -268,10 +274,10 @@ def filled(function: Function, limit: int, work: Work, rule: RowRule) -> Table:
 
 
 def _refuse_row(function: Function, row: tuple[int, ...], total: float, work: Work, hint: str) -> NoReturn:
-    """Names the row, and the line of the last element that wrote into it."""
+    """Raise an error with the row, and with the line of the last element that wrote into it."""
     line = function.parameter.line
     for write in _writes(function, work):
-        pairs = zip(write.region, row, strict=False)  # as far as the parents go
+        pairs = zip(write.region, row, strict=False)  # only the axes of the parents
         if all(place in (_ALL, value) for place, value in pairs):
             line = write.line
     given = ", ".join(

@@ -1,7 +1,6 @@
-"""The grid of the lower bound (`certificate`): it solves for the values h and renews interpolations.
+"""The grid of the lower bound (`certificate`): it adds points, renews interpolations, and proves the bound.
 
-The bound needs no iteration to have converged; solving for h, and adding points where it pays, only makes it
-tight.
+Solving for the values h (`grid_values`) and renewing interpolations alternate while that raises the bound.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from ..._utils.arrays import Array, Bases, Index, Mask
 from ..beliefs import distinct_beliefs, drop_small_coordinates
@@ -20,11 +18,10 @@ from ..parameters import WORK, GridParameters
 from . import grid_steps, interpolation_steps, lookahead_steps
 from .candidates import Candidates
 from .certificate import SLACK, LowerCertificate
-from .grid_arrays import GridArrays
-from .relative_values import solve_dense, solve_gmres, solve_lu
+from .grid_values import GridValues
 
 
-class Grid(GridArrays):
+class Grid(GridValues):
     """Grid points with their values and interpolations, and the best lower bound that they have proved."""
 
     def __init__(
@@ -76,7 +73,7 @@ class Grid(GridArrays):
         if known is None:
             known = np.full((len(beliefs), *self.basis.shape[1:]), -1, np.int32)
         self._interpolate_new(first, known, own_basis)
-        self._bellman()
+        self.bellman()
 
     def _interpolate_new(self, first: int, known: Bases, own_basis: Bases | None = None) -> None:
         """Interpolate the next beliefs of the points from `first` on; by the vertices where time is up."""
@@ -115,22 +112,26 @@ class Grid(GridArrays):
         n_states, least = self.dynamics.n_states, self.parameters.min_coordinate
         moved = self._moved_points(earlier)
         first, _ = distinct_beliefs(moved)
-        kept = np.sort(first[first >= n_states])
-        no_parents = np.full((len(kept), 3), -1)
+        old_points = np.sort(first[first >= n_states])
+        no_parents = np.full((len(old_points), 3), -1)
         place = np.full(len(moved), -1)
-        place[:n_states], place[kept] = np.arange(n_states), n_states + np.arange(len(kept))
-        old = earlier.parents[kept]
+        place[:n_states], place[old_points] = np.arange(n_states), n_states + np.arange(len(old_points))
+        old = earlier.parents[old_points]
         parents = np.where((place[old[:, :1]] >= 0) & (old[:, :1] >= 0), old, no_parents)
         parents[:, 0] = np.where(parents[:, 0] >= 0, place[old[:, 0]], -1)
-        kept = kept[: self.most_points - self.n]
+        old_points = old_points[: self.most_points - self.n]
         self.h[:n_states] = earlier.values[:n_states]
-        self._place(drop_small_coordinates(moved[kept], least), earlier.values[kept], parents[: len(kept)])
+        self._place(
+            drop_small_coordinates(moved[old_points], least),
+            earlier.values[old_points],
+            parents[: len(old_points)],
+        )
         # Bases of the earlier grid, where the points they name are still there, are nearly right.
-        bases = place[earlier.basis[np.concatenate([np.arange(n_states), kept])]]
+        bases = place[earlier.basis[np.concatenate([np.arange(n_states), old_points])]]
         usable = ((bases >= 0) & (bases < self.n)).all(axis=-1, keepdims=True)
         self.basis[: self.n] = np.where(usable, bases, np.arange(n_states))
         self._interpolate_new(0, self.basis[: self.n].copy())
-        self._bellman()
+        self.bellman()
 
     def _moved_points(self, earlier: LowerCertificate) -> Array:
         """Return the points of an earlier grid, moved to where their parents lead under this kernel."""
@@ -152,103 +153,6 @@ class Grid(GridArrays):
         self.work += spent
         return np.asarray(values)
 
-    # -- solving --------------------------------------------------------------------------------
-
-    def _bellman(self) -> tuple[float, float]:
-        """Apply the Bellman operator; return the least and the largest of best − h."""
-        self.work += self.weights[: self.n].size + 0.1 * WORK.python_call
-        low, high = grid_steps.bellman(
-            self.n, self.obs_prob, self.basis, self.weights, self.cost, self.h, self.q, self.best, self.policy
-        )
-        return float(low), float(high)
-
-    def solve(self, tolerance: float) -> float:
-        """Solve for the values h of the present interpolations, and return the least of best − h.
-
-        Stops when best − h is constant to `tolerance`: value iteration first, then policy iteration.
-        """
-        low, high = self._bellman()
-        kept, kept_low = self.h[: self.n].copy(), low
-        sweeps = self.parameters.damped_sweeps
-        for _ in range(self.parameters.value_iterations):
-            if high - low < tolerance:
-                return low
-            gain = 0.5 * (low + high)
-            grid_steps.damped_sweeps(
-                self.n, self.obs_prob, self.basis, self.weights, self.cost, self.h, self.policy, gain,
-                self.parameters.damping, sweeps,
-            )  # fmt: skip
-            self.work += sweeps * self.weights[: self.n, 0].size
-            low, high = self._bellman()
-        return self._policy_iteration(tolerance, low, high, kept, kept_low)
-
-    def _policy_iteration(
-        self, tolerance: float, low: float, high: float, kept: Array, kept_low: float
-    ) -> float:
-        """Howard's policy iteration with exact evaluation; ends with the values of the best bound seen."""
-        for _ in range(self.parameters.policy_iterations):
-            if high - low < tolerance:
-                break
-            before = self.policy[: self.n].copy()
-            self.h[: self.n] = self._policy_values(tolerance)
-            low, high = self._bellman()
-            if low > kept_low:
-                kept, kept_low = self.h[: self.n].copy(), low
-            if (before == self.policy[: self.n]).all():
-                break
-        if kept_low > low:
-            self.h[: self.n] = kept
-            low, _ = self._bellman()
-        return low
-
-    def chain(self) -> csr_array:
-        """Return the transition matrix of the points under the policy."""
-        n, rows = self.n, np.arange(self.n)
-        weight = self.obs_prob[rows, self.policy[:n]][:, :, None] * self.weights[rows, self.policy[:n]]
-        columns = self.basis[rows, self.policy[:n]]
-        source = np.repeat(rows, weight[0].size)
-        used = weight.ravel() > 0
-        return csr_array((weight.ravel()[used], (source[used], columns.ravel()[used])), shape=(n, n))
-
-    def _policy_values(self, tolerance: float) -> Array:
-        """Return h with gain + h = c + T h to `tolerance`; with rare restarts where that has no solution."""
-        for restart in (0.0, self.parameters.restart_probability):
-            try:
-                h = self._evaluate_policy(restart, tolerance)
-            except (np.linalg.LinAlgError, RuntimeError):
-                continue
-            if np.isfinite(h).all() and np.abs(h).max() < self.parameters.max_relative_value:
-                return h
-        return self.h[: self.n].copy()
-
-    def _evaluate_policy(self, restart: float, tolerance: float) -> Array:
-        """Return h of the policy's chain, which restarts at zero value with probability `restart`."""
-        n = self.n
-        self.work += 5 * WORK.python_call
-        chain = csr_array((1 - restart) * self.chain())
-        cost = self.cost[np.arange(n), self.policy[:n]]
-        if chain.nnz > self.parameters.dense_share * n * n and n <= self.parameters.dense_points:
-            self.work += n**3 / 3
-            return solve_dense(chain, cost)
-        found, spent = solve_gmres(chain, cost, self.h[:n], 0.1 * tolerance, self.expired, factored=chain)
-        self.work += spent
-        if found is not None:
-            return found
-        h, spent = solve_lu(chain, cost)
-        self.work += spent
-        return h
-
-    def update_stationary_mass(self) -> None:
-        """Move `mass` toward the stationary distribution of the points under the policy."""
-        n, n_states, p = self.n, self.dynamics.n_states, self.parameters
-        self.mass[:n_states] += 1e-3 * self.dynamics.start
-        self.mass[:n] /= self.mass[:n].sum()
-        done = grid_steps.stationary_mass(
-            n, self.obs_prob, self.basis, self.weights, self.policy, self.mass,
-            p.mass_damping, p.mass_tolerance, p.mass_sweeps,
-        )  # fmt: skip
-        self.work += done * self.weights[:n, 0].size + 0.1 * WORK.python_call
-
     # -- interpolations -------------------------------------------------------------------------
 
     def tighten(self, tolerance: float, gap: float, everywhere: bool = False) -> None:
@@ -260,9 +164,9 @@ class Grid(GridArrays):
         """
         if self.expired() and self.best_certificate is not None:
             return
-        last, raised = -np.inf, np.inf
-        worthwhile = 0.03 * max(gap, tolerance)
-        for turn in range(60 if everywhere else 15):
+        p, last, raised = self.parameters, -np.inf, np.inf
+        worthwhile = p.min_gain * max(gap, tolerance)
+        for turn in range(p.max_thorough_turns if everywhere else p.max_turns):
             low = self.solve(tolerance)
             self.update_stationary_mass()
             gained = low - last
@@ -271,13 +175,13 @@ class Grid(GridArrays):
                     break
             elif turn > 0 and gained < worthwhile:
                 behind = low < self.bound - SLACK  # new points may need a few turns to catch up
-                if not behind or (turn >= 3 and gained < worthwhile / 30):
+                if not behind or (turn >= p.patient_turns and gained < worthwhile / p.patience_divisor):
                     break
             if self.expired():
                 break
             last = low
-            effort = UNLIMITED_EFFORT if everywhere else self.parameters.brief_effort
-            chosen = everywhere | (self.mass[: self.n] > 1e-14)
+            effort = UNLIMITED_EFFORT if everywhere else p.brief_effort
+            chosen = everywhere | (self.mass[: self.n] > p.visited_mass)
             chosen[self.missed_points] = True
             raised = self.reinterpolate(self.h, gap, chosen, effort)
         self.certify()
@@ -316,7 +220,7 @@ class Grid(GridArrays):
         preference = self.parameters.near_point_preference
         bent[: self.n] -= preference * (self.points[:, : self.n] ** 2).sum(axis=0)
         self.reinterpolate(bent, gap, np.ones(self.n, np.bool_), UNLIMITED_EFFORT)
-        self._bellman()
+        self.bellman()
         self.update_stationary_mass()
 
     def certify(self) -> None:

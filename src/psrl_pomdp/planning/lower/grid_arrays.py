@@ -16,7 +16,7 @@ from . import grid_steps as steps
 
 
 class GridArrays:
-    """Room for points, which grows up to `most_points`; of each array the first `n` entries are in use.
+    """Arrays for up to `most_points` points, which grow on demand; the first `n` entries of each are in use.
 
     `grid_steps` says what the arrays hold.
     """
@@ -47,7 +47,7 @@ class GridArrays:
         self.n = 0
         self.work = 0.0
         self.expired = expired  # asked between steps: whether time is up
-        self._allocate(min(64 + dynamics.n_states, self.most_points))
+        self._allocate(min(self.parameters.initial_points + dynamics.n_states, self.most_points))
 
     def _allocate(self, capacity: int) -> None:
         """Make arrays for `capacity` points and copy the old ones into them."""

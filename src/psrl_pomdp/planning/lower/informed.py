@@ -38,7 +38,7 @@ from scipy.sparse import csr_array
 
 from ..._utils.arrays import Array, Index
 from ..dynamics import BeliefDynamics
-from ..upper.envelopes import max_of_lower_envelope
+from ..envelopes import max_of_lower_envelope
 
 
 @dataclass(frozen=True)

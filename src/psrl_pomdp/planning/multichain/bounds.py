@@ -79,11 +79,13 @@ class MultichainBounds:
 
     @property
     def lower(self) -> float:
+        """The best proved lower bound on the optimal average cost, scaled to [0, 1]."""
         own = 0.0 if self.certificate is None else self.certificate.bound
         return max(0.0, own, 0.0 if self.any_start is None else self.any_start.lower)
 
     @property
     def upper(self) -> float:
+        """The best proved upper bound on the optimal average cost, scaled to [0, 1]."""
         own = 1.0 if self.any_start is None else self.any_start.upper
         if self.controller is not None:
             own = min(own, self.controller.bound)
@@ -93,6 +95,7 @@ class MultichainBounds:
 
     @property
     def gap(self) -> float:
+        """The upper bound minus the lower bound."""
         return self.upper - self.lower
 
     @property

@@ -14,11 +14,11 @@ from scipy.spatial import cKDTree
 from ..._utils.arrays import Array, Index
 from ..dynamics import Dynamics
 from ..lower.grid import Grid
+from ..markov.chains import Chain
+from ..markov.gains import end_components, gain_and_bias, max_transient_steps, rounding_margin
 from ..parameters import WORK, PlannerParameters
-from ..upper.chains import Chain
 from ..upper.controllers import ControllerSearch
 from ..upper.evaluation import Controller
-from .gains import end_components, gain_and_bias, max_transient_steps, rounding_margin
 
 
 class GainControllers:

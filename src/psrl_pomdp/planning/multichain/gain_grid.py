@@ -22,8 +22,8 @@ from ..limits import LimitReached
 from ..lower.certificate import LowerCertificate
 from ..lower.grid import Grid
 from ..lower.supports import interpolation_probabilities
+from ..markov.gains import end_components, max_transient_steps, multichain_policy_iteration, rounding_margin
 from ..parameters import WORK, PlannerParameters
-from .gains import end_components, max_transient_steps, multichain_policy_iteration, rounding_margin
 
 INEXACT = 1e-14  # how far a belief may be from the points that make it up
 

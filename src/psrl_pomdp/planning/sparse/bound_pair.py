@@ -12,13 +12,13 @@ from ..accuracy import Accuracy
 from ..limits import LimitReached, Limits
 from ..lower.certificate import SLACK
 from ..lower.informed import InformedCertificate
-from ..lower.informed_bound import InformedBound
 from ..parameters import PlannerParameters
 from ..rounds import Round
-from ..upper.cycles import improve_by_cycles
 from ..upper.evaluation import Controller
 from .controllers import SparseControllerSearch
+from .cycles import improve_by_cycles
 from .dynamics import SparseDynamics
+from .informed_bound import InformedBound
 
 
 class SparseBoundPair:
@@ -78,10 +78,12 @@ class SparseBoundPair:
 
     @property
     def lower(self) -> float:
+        """The best proved lower bound on the optimal average cost, scaled to [0, 1]."""
         return max(0.0, self.certificate.bound)
 
     @property
     def upper(self) -> float:
+        """The best proved upper bound on the optimal average cost, scaled to [0, 1]."""
         bound = self.controller.bound
         if self.lower > bound + 1e-9:
             raise ArithmeticError(f"the bounds contradict each other: {self.lower} > {bound}")
@@ -89,6 +91,7 @@ class SparseBoundPair:
 
     @property
     def gap(self) -> float:
+        """The upper bound minus the lower bound."""
         return self.upper - self.lower
 
     @property

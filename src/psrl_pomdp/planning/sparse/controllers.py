@@ -19,8 +19,8 @@ from scipy.sparse.csgraph import breadth_first_order
 from ..._utils.arrays import Array, Index
 from ..beliefs import distinct_beliefs
 from ..limits import Limits
+from ..markov.chains import Chain
 from ..parameters import WORK, ControllerParameters, SparseControllerParameters
-from ..upper.chains import Chain
 from ..upper.controllers import ControllerSearch
 from ..upper.evaluation import Controller
 from .dynamics import BYTES_PER_ENTRY, BYTES_PER_ENTRY_IN_ASSEMBLY, NextBeliefs, SparseDynamics
@@ -50,11 +50,13 @@ class SparseChain(Chain):
 
     @property
     def nnz(self) -> int:
+        """The number of nonzero entries of the matrix."""
         sizes = np.array([len(each.probability) for each in self.entries])
         return int(sizes[self.actions].sum())
 
     @property
     def work(self) -> float:
+        """The operations of one product with the matrix."""
         return 2.0 * self.nnz
 
     @cached_property
@@ -81,6 +83,7 @@ class SparseChain(Chain):
         return super().__matmul__(h)
 
     def matrix(self) -> csr_array:
+        """Return the transition matrix over pairs (node, state)."""
         n = len(self.actions) * self.dynamics.n_states
         return csr_array(self._arrays, shape=(n, n))
 
@@ -146,6 +149,7 @@ class SparseControllerSearch(ControllerSearch):
     # -- backups --------------------------------------------------------------------------------
 
     def backup(self, beliefs: Array, vectors: Array) -> tuple[Index, Index, Array]:
+        """Run one backup, in halves if the arrays for all beliefs would take too much memory."""
         if len(beliefs) > 1 and self._size_in_assembly(beliefs) > 0.5 * self.limits.remaining:
             half = len(beliefs) // 2
             parts = self.backup(beliefs[:half], vectors), self.backup(beliefs[half:], vectors)
@@ -217,6 +221,7 @@ class SparseControllerSearch(ControllerSearch):
     # -- evaluation -----------------------------------------------------------------------------
 
     def chain(self, actions: Index, successors: Index) -> Chain:
+        """Return the chain over pairs (node, state) of a controller."""
         most = self.sparse_parameters.max_matrix_entries
         return SparseChain(self.sparse, actions, successors, self._entries, self.limits, most)  # type: ignore[arg-type]
 
@@ -305,6 +310,7 @@ class SparseControllerSearch(ControllerSearch):
         return np.asarray(moved[:, None, :] * d.factors.observation[actions])
 
     def visited_beliefs(self, controller: Controller, uniforms: Array) -> Array:
+        """Return beliefs that a controller visits, one for each number in `uniforms`."""
         rng = np.random.default_rng(int(1e9 * float(uniforms[0])))
         return self.sample_beliefs(controller.vectors, controller.actions, len(uniforms), rng, 0.0)
 

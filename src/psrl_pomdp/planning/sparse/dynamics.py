@@ -73,10 +73,12 @@ class SparseDynamics(BeliefDynamics):
 
     @property
     def n_observations(self) -> int:
+        """The number of observations."""
         return int(self.observations[0].shape[1])
 
     @cached_property
     def leak(self) -> float:
+        """The largest distance from one of a row sum of Σ_o M[a, o]."""
         pairs = zip(self.transitions, self.observations, strict=True)
         row_sums = [transition @ observation.sum(axis=1) for transition, observation in pairs]
         return float(np.abs(np.stack(row_sums) - 1.0).max())
@@ -102,6 +104,7 @@ class SparseDynamics(BeliefDynamics):
         return tuple(csc_array(matrix) for matrix in self.observations)
 
     def joint_matrix(self, action: int, observation: int) -> csr_array:
+        """Return M[a, o], [S, S'], as a sparse matrix."""
         column = self.columns[action][:, [observation]].toarray().ravel()
         found = csr_array(self.transitions[action] @ diags_array(column))
         found.eliminate_zeros()

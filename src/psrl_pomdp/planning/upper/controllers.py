@@ -14,9 +14,9 @@ import numpy as np
 
 from ..._utils.arrays import Array, Index
 from ..beliefs import belief_hashes, distinct_beliefs
+from ..markov.chains import stationary
 from ..parameters import WORK
 from . import nodes
-from .chains import stationary
 from .evaluation import Controller, ControllerEvaluation
 
 

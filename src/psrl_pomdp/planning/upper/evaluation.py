@@ -19,10 +19,10 @@ import numpy as np
 from ..._utils.arrays import Array, Index
 from ..dynamics import BeliefDynamics, Dynamics
 from ..limits import never_expired
-from ..lower.relative_values import solve_dense, solve_gmres, solve_lu
+from ..markov.chains import Chain, relative_value_sweeps
+from ..markov.relative_values import solve_dense, solve_gmres, solve_lu
 from ..parameters import WORK, ControllerParameters
 from . import nodes
-from .chains import Chain, relative_value_sweeps
 
 
 @dataclass(frozen=True)

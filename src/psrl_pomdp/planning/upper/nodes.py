@@ -12,7 +12,7 @@ from ..._utils.arrays import Array, Index, Mask
 from ...inference.filter_bank import sample_categorical
 from ..dynamics import Factors
 from ..lower.grid_steps import next_beliefs
-from .chains import propagate
+from ..markov.chains import propagate
 
 
 @jit()

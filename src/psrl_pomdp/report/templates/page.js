@@ -1,5 +1,5 @@
 "use strict";
-// Draws the figures of the page, and answers to its controls. Texts are only ever set as text.
+// Draws the figures of the page and handles its controls. Names are always set as text, never as HTML.
 (() => {
   const root = document.documentElement;
   const specs = JSON.parse(document.getElementById("figures").textContent);
@@ -15,8 +15,8 @@
   // -- light and dark ---------------------------------------------------------------------------
 
   const wanted = matchMedia("(prefers-color-scheme: dark)");
-  let chosen = null; // by the button, in this browser
-  try { chosen = localStorage.getItem("psrl-pomdp-theme"); } catch { /* kept nowhere, then */ }
+  let chosen = null; // the theme that the user chose with the button
+  try { chosen = localStorage.getItem("psrl-pomdp-theme"); } catch { /* the browser allows no storage */ }
 
   function setTheme(theme) {
     root.dataset.theme = theme;
@@ -30,7 +30,7 @@
 
   byId("theme").addEventListener("click", () => {
     const next = root.dataset.theme === "dark" ? "light" : "dark";
-    chosen = (next === "dark") === wanted.matches ? null : next; // back to what the system wants
+    chosen = (next === "dark") === wanted.matches ? null : next; // null: follow the system
     try {
       if (chosen) localStorage.setItem("psrl-pomdp-theme", chosen);
       else localStorage.removeItem("psrl-pomdp-theme");
@@ -38,7 +38,7 @@
     setTheme(next);
   });
   wanted.addEventListener("change", () => setTheme(present()));
-  let printing = false; // paper is white, and as narrow as it is
+  let printing = false; // on paper, the theme is light and the width is fixed
   addEventListener("beforeprint", () => {
     printing = true;
     for (const figure of figures) figure.seen = true;
@@ -49,7 +49,7 @@
     setTheme(present());
   });
 
-  /** Colours by their words: "@3", "@3/0.2", "@ink". */
+  /** Resolve color names: "@3", "@3/0.2", "@ink". */
   function painted(value, style) {
     if (typeof value === "string" && value[0] === "@") {
       const [name, alpha] = value.slice(1).split("/");
@@ -77,11 +77,11 @@
     return !figure.off.has(meta.label || meta.group);
   }
 
-  /** A height that is linear near 0 and logarithmic far from it, for values of both signs. */
+  /** Symmetric logarithm: linear near 0 and logarithmic far from it, for values of both signs. */
   const bent = (value, knee) => Math.sign(value) * Math.log10(1 + Math.abs(value) / knee);
   const unbent = (height, knee) => Math.sign(height) * knee * (10 ** Math.abs(height) - 1);
 
-  /** What a logarithm can show: of both signs with a knee, or above zero, with bands cut at the floor. */
+  /** Values for a logarithmic axis: symmetric logarithms if there is a knee, else positive values; bands end at the floor. */
   function logarithmic(figure, trace) {
     const { floor, knee } = figure.spec;
     if (figure.types.y !== "log") return trace;
@@ -162,9 +162,9 @@
     axis.exponentformat ??= "SI";
   }
 
-  /** The least and the greatest value of an axis, and the least that a logarithm can show. */
+  /** The minimum and the maximum of the values on an axis, and the smallest value on a logarithmic axis. */
   function ends(figure, axis) {
-    let least = Infinity, most = -Infinity, positive = Infinity;
+    let least = Infinity, most = -Infinity, positive = Infinity; // minimum, maximum, smallest positive value
     for (const trace of figure.spec.data) {
       for (const value of trace[axis]) {
         if (value === null || !shown(figure, trace)) continue;
@@ -176,7 +176,7 @@
     return [least, most, positive];
   }
 
-  /** A tick at either end and at the powers of ten between, but for those within `room` decades of the ends. */
+  /** Ticks at both ends and at the powers of ten between that are at least `room` decades from the ends. */
   function times(first, last, room) {
     const found = [first];
     for (let ten = 10 ** Math.ceil(Math.log10(first)); ten < last; ten *= 10) {
@@ -186,7 +186,7 @@
     return { tickmode: "array", tickvals: found, ticktext: found.map(si) };
   }
 
-  /** Ticks at 0 and at powers of ten on a height with a knee; at even heights where little of it is seen. */
+  /** Ticks of a symmetric logarithmic axis: 0 and powers of ten, or evenly spaced ticks for a small range. */
   function heights(figure, least, most) {
     const knee = figure.spec.knee, found = [];
     const low = bent(least, knee), high = bent(most, knee);
@@ -200,7 +200,7 @@
     return { tickmode: "array", tickvals: found.map((value) => bent(value, knee)), ticktext: found.map(si) };
   }
 
-  /** Ticks for what is seen after zooming in. */
+  /** Update the ticks after zooming. */
   function zoomed(figure, event) {
     const seen = (name) => [event[`${name}.range[0]`], event[`${name}.range[1]`]];
     const [left] = seen("xaxis"), [low, high] = seen("yaxis"), knee = figure.spec.knee, change = {};
@@ -269,7 +269,7 @@
     for (const [name, value] of Object.entries({ width: 24, height: 10, "aria-hidden": "true" })) svg.setAttribute(name, value);
     const dash = { dash: "7 4", dot: "2.5 3" }[meta.dash] ?? "none";
     for (const [name, value] of Object.entries({ x1: 1, y1: 5, x2: 23, y2: 5, "stroke-width": 3, "stroke-dasharray": dash })) line.setAttribute(name, value);
-    const [name, alpha] = meta.colour.slice(1).split("/");
+    const [name, alpha] = meta.color.slice(1).split("/");
     line.style.stroke = `var(--${name})`;
     line.style.strokeOpacity = alpha ?? 1;
     svg.append(line);
@@ -297,7 +297,7 @@
     if (spec.rows.length > MOST_ROWS) place.append(make("p", `The first ${MOST_ROWS} rows; the CSV has all ${spec.rows.length}.`, { class: "soft" }));
   }
 
-  /** A text that a spreadsheet would take for a formula gets a quote in front. */
+  /** The table as CSV. Texts that a spreadsheet would interpret as formulas start with a quote. */
   function csv(spec) {
     const cell = (value) => {
       if (value === null) return "";
@@ -332,7 +332,7 @@
       const i = step - 1, belief = spec.beliefs[i], likeliest = belief.indexOf(Math.max(...belief));
       const words = [
         ["step", `${step} of ${last}`],
-        ["reading", spec.readings[i] ?? "nothing yet"],
+        ["observation", spec.observations[i] ?? "none"],
         ["action", spec.actions[i]],
         ["likeliest state", `${spec.names[likeliest]} (${Math.round(100 * belief[likeliest])} %)`],
         ["hidden state", figure.revealed ? spec.states[i] : "hidden"],
@@ -399,7 +399,7 @@
     byId("plotly").remove();
   }
 
-  /** Figures are drawn when they come near the window: the first is there at once. */
+  /** Draw each figure when it comes near the window. */
   function drawWhenNear() {
     const near = new IntersectionObserver((entries) => {
       for (const { isIntersecting, target } of entries) {

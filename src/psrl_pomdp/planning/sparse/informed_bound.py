@@ -9,17 +9,17 @@ from scipy.sparse import csr_array, vstack
 
 from ..._utils.arrays import Array, Index
 from ..limits import Limits
-from ..multichain.gains import (
+from ..lower.informed import InformedCertificate
+from ..markov.gains import (
     end_components,
     max_transient_steps,
     multichain_policy_iteration,
     rounding_margin,
 )
+from ..markov.relative_values import solve_gmres
 from ..parameters import WORK, CoveringParameters, InformedParameters
-from ..sparse.beliefs import PointOptions, covering_points, distinct_rows, row_hashes, top_indices
-from ..sparse.dynamics import BYTES_PER_ENTRY, BYTES_PER_ENTRY_IN_ASSEMBLY, NextBeliefs, SparseDynamics
-from .informed import InformedCertificate
-from .relative_values import solve_gmres
+from .beliefs import PointOptions, covering_points, distinct_rows, row_hashes, top_indices
+from .dynamics import BYTES_PER_ENTRY, BYTES_PER_ENTRY_IN_ASSEMBLY, NextBeliefs, SparseDynamics
 
 
 @dataclass

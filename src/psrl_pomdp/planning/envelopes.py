@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
-from ..._utils.arrays import Array
+from .._utils.arrays import Array
 
 
 def max_of_lower_envelope(vectors: Array) -> float:

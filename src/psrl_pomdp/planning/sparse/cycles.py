@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..._utils.arrays import Array, Index
-from ..sparse.controllers import SparseControllerSearch
-from . import nodes
-from .chains import Chain
+from ..markov.chains import Chain
+from ..upper import nodes
+from .controllers import SparseControllerSearch
 
 
 def improve_by_cycles(

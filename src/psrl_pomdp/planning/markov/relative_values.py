@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator, gmres, spilu, splu
 
 from ..._utils.arrays import Array
 from ..parameters import GmresParameters
-from ..upper.chains import Chain
+from .chains import Chain
 
 
 def solve_dense(chain: csr_array, step_cost: Array) -> Array:

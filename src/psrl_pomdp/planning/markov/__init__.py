@@ -1,0 +1,1 @@
+"""Markov chains of policies and controllers: sweeps, relative values, gains."""
