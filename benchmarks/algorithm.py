@@ -22,12 +22,14 @@ import shutil
 import subprocess
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from psrl_pomdp import FinitePrior, PSRLAgent, Setting, TSDESchedule, plan, problem, simulate
 from psrl_pomdp._numba.jit import GROUPS
+from psrl_pomdp.agents.compiled_steps import LAST_T
 from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.analysis.separation import separation
 from psrl_pomdp.simulation import Simulation
@@ -249,11 +251,13 @@ def ours(parts: Parts) -> tuple[float, np.ndarray]:
     agent = PSRLAgent(parts.prior, TSDESchedule())
     run = Simulation(parts.prior.model(0), agent, seed=0)
     run.until(1)
-    agent._used.transition[..., 0] = parts.prior.kernels[0]
-    agent._used.belief[:, 0] = run.world.belief
-    agent._policy = agent._policy._replace(vectors=parts.vectors, actions=parts.actions)
-    agent._episode.clock[1] = 1 << 40
-    agent._episode.pseudo_start[:] = 1 << 40
+    agent.sampled_filter.transition[..., 0] = parts.prior.kernels[0]
+    agent.sampled_filter.belief[:, 0] = run.world.belief
+    now = agent.current_episode
+    policy = now.policy._replace(vectors=parts.vectors, actions=parts.actions)
+    agent.current_episode = replace(now, policy=policy)
+    agent.episode_clock.clock[LAST_T] = 1 << 40
+    agent.episode_clock.pseudo_start[:] = 1 << 40
     actions, readings = np.zeros(parts.n + 1, np.uint16), np.zeros(parts.n + 1, np.uint16)
     begun = time.process_time()
     done = agent.play(run.world, parts.uniforms, actions, readings, 1)

@@ -62,7 +62,7 @@ class NodeAgent(PSRLAgent):
         return False
 
     def choose_action(self) -> int:
-        found, belief = self._present.plan, self._used.belief[:, 0].copy()
+        found, belief = self.current_episode.plan, self.current_episode.belief
         return super().choose_action() if found.controller.gains is not None else int(found.action(belief))
 
 

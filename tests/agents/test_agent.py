@@ -210,7 +210,7 @@ def test_a_log_is_as_good_as_having_been_there() -> None:
     assert agent.episodes == []
     with pytest.raises(OutOfOrderError, match="a log comes before"):
         agent.learn([0], [0])
-    with pytest.raises(InvalidModelError, match="a log of 2 readings and 1 actions"):
+    with pytest.raises(InvalidModelError, match="a log of 2 observations and 1 actions"):
         PSRLAgent(prior).learn([0, 1], [0])
 
 

@@ -4,8 +4,8 @@ Episode k goes on while
 
     t ≤ SCHED(t_k, T_{k−1})   and   m̃_t(s, a) ≤ 2 m̃_{t_k}(s, a) for all (s, a).
 
-A pseudo-count m̃_t is a non-decreasing sequence of integers with ⌈ñ_t⌉ ≤ m̃_t ≤ t, known before o_t. The paper
-uses two pairs: SCHED = 2 t_k with m̃_t = t in the finite case (episodes start at 1, 3, 7, 15, ...), and
+A pseudo-count m̃_t is a non-decreasing sequence of integers with ⌈ñ_t⌉ ≤ m̃_t ≤ t, known before o_t. The
+paper uses two pairs: SCHED = 2 t_k with m̃_t = t in the finite case (episodes start at 1, 3, 7, 15, ...), and
 SCHED = t_k + T_{k−1} with m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉) in general (so that T_k ≤ T_{k−1} + 1).
 """
 

@@ -26,6 +26,7 @@ from ..models import Kind, Setting, Units
 from ..planning import Plan, plan
 from ..planning.plan_files import plan_from_bytes
 from . import serialization_checks as checks
+from .compiled_policy import new_sampled_filter, policy_of
 from .schedules import Schedule, schedule_named
 
 if TYPE_CHECKING:
@@ -118,16 +119,16 @@ def to_bytes(agent: PSRLAgent) -> bytes:
     words["own_planner"] = agent.planner is not plan
     words["own_schedule"] = type(agent.schedule) is Schedule
     words["streams"] = [stream_out(rng) for rng in (agent.rng, agent.posterior_rng)]
-    words["action"], words["taken_in"] = agent.action, agent._observation_processed
-    words["present"] = {name: getattr(agent._present, name) for name in PresentWords.__struct_fields__}
+    words["action"], words["taken_in"] = agent.action, agent.observation_processed
+    words["present"] = {name: getattr(agent.current_episode, name) for name in PresentWords.__struct_fields__}
     words["episodes"] = [[getattr(e, f.name) for f in fields(e)] for e in agent.episodes]
     arrays |= prior_arrays | posterior_out(agent.posterior)
-    arrays |= {"clock": agent._episode.clock, "pseudo": agent._episode.pseudo}
-    arrays |= {"pseudo_start": agent._episode.pseudo_start, "node": agent._policy.node}
+    arrays |= {"clock": agent.episode_clock.clock, "pseudo": agent.episode_clock.pseudo}
+    arrays |= {"pseudo_start": agent.episode_clock.pseudo_start, "node": agent.current_episode.policy.node}
     arrays |= {
-        "kernel": agent._present.kernel,
-        "used_kernel": agent._sampled_filter.transition,
-        "used": agent._sampled_filter.belief,
+        "kernel": agent.current_episode.kernel,
+        "used_kernel": agent.sampled_filter.transition,
+        "used": agent.sampled_filter.belief,
     }
     words["plans"] = _plans_out(agent, arrays)
     words["n_plans"] = sum(name.startswith("plan.") for name in arrays)
@@ -185,14 +186,18 @@ def _begun(
 
 def _take_episodes(agent: PSRLAgent, contents: Contents, words: AgentWords) -> None:
     """The episodes that have ended, and the present one without its plan."""
-    agent.action, agent._observation_processed = words.action, words.taken_in
+    agent.action, agent.observation_processed = words.action, words.taken_in
     agent.episodes = checks.episodes_in(agent, contents, words)
     for own, given in checks.episode_arrays(agent, contents, words).items():
-        getattr(agent._episode, own)[...] = given
+        getattr(agent.episode_clock, own)[...] = given
     if words.present.number:
         kernel, belief = checks.kernel_and_belief(agent, contents, words)
-        agent._sampled_filter.transition[..., 0], agent._sampled_filter.belief[:, 0] = kernel, belief
-        agent._present = replace(agent._present, kernel=kernel, **msgspec.structs.asdict(words.present))
+        agent.current_episode = replace(
+            agent.current_episode,
+            kernel=kernel,
+            sampled_filter=new_sampled_filter(kernel, belief),
+            **msgspec.structs.asdict(words.present),
+        )
 
 
 def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: SizeLimit) -> None:
@@ -208,11 +213,11 @@ def _take_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, room: S
     agent.plans = {int(index): plans[i] for index, i in listed.kept.items()}
     agent.last_plan = None if listed.last is None else plans[listed.last]
     if listed.present is not None:
-        agent._present.plan = plans[listed.present]
-        belief = agent._sampled_filter.belief[:, 0]
-        agent._policy = agent._present.policy(belief, agent.setting, agent._likelihood)
-        agent._policy.node[:] = checks.node_in(contents, plans[listed.present])
-    elif agent._present.number:
+        found, now = plans[listed.present], agent.current_episode
+        policy = policy_of(found, now.belief, agent.setting, agent.likelihood)
+        policy.node[:] = checks.node_in(contents, found)
+        agent.current_episode = replace(now, plan=found, policy=policy)
+    elif agent.current_episode.number:
         agent.replan()
 
 
@@ -236,7 +241,7 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
         return len(found) - 1
 
     kept = {str(index): number(plan) for index, plan in agent.plans.items() if isinstance(plan, Plan)}
-    return {"kept": kept, "last": number(agent.last_plan), "present": number(agent._present.plan)}
+    return {"kept": kept, "last": number(agent.last_plan), "present": number(agent.current_episode.plan)}
 
 
 def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:

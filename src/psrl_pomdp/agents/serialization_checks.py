@@ -63,7 +63,7 @@ def check_clock(agent: PSRLAgent, contents: Contents, words: AgentWords, own_sch
         raise contents.refuse(f"clock says t = {t}, the posterior {known}")
     if (words.action is None) != (t == 0) or not 0 <= (words.action or 0) < n_actions:
         raise contents.refuse(f"action is {words.action!r} at t = {t}")
-    if which != agent._episode.clock[2] and not (own_schedule and which <= steps.NONE):
+    if which != agent.episode_clock.clock[steps.COUNT_RULE] and not (own_schedule and which <= steps.NONE):
         raise contents.refuse(f"clock counts in way {which}, which is not that of the schedule")
     if why != steps.GOES_ON:
         raise contents.refuse("clock says that the present episode is over")
@@ -137,15 +137,15 @@ def episode_arrays(
     agent: PSRLAgent, contents: Contents, words: AgentWords
 ) -> dict[str, npt.NDArray[np.int64]]:
     """The clock and the pseudo-counts m̃_t and m̃_{t_k}."""
-    shape, now = agent._episode.pseudo.shape, words.present
+    shape, now = agent.episode_clock.pseudo.shape, words.present
     clock = contents.whole("clock", (4,), 0, 1 << 62)
-    t, start = int(clock[0]), now.start
+    t, start = int(clock[steps.T]), now.start
     counted = t if now.number else 0
     pseudo = contents.whole("pseudo", shape, 0, counted)
     begun = contents.whole("pseudo_start", shape, 0, start)
-    if (begun > pseudo).any() or (clock[2] != steps.NONE and (pseudo > 2 * begun).any()):
+    if (begun > pseudo).any() or (clock[steps.COUNT_RULE] != steps.NONE and (pseudo > 2 * begun).any()):
         raise contents.refuse("pseudo is not what can follow pseudo_start in an episode")
-    if clock[2] != steps.EXPECTED and ((pseudo != counted).any() or (begun != start).any()):
+    if clock[steps.COUNT_RULE] != steps.EXPECTED and ((pseudo != counted).any() or (begun != start).any()):
         raise contents.refuse("pseudo is not the time")
     return {"clock": clock, "pseudo": pseudo, "pseudo_start": begun}
 
@@ -193,7 +193,7 @@ def check_plans(agent: PSRLAgent, contents: Contents, words: AgentWords, plans: 
         if not (key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(family)):
             raise contents.refuse(f"plans: kernel {key!r} of {len(family)}")
         _check_fit(contents, plans[i], family.model(int(key)), words.own_planner)
-    now = agent._present
+    now = agent.current_episode
     if not now.number:
         return
     if family is not None and now.index is not None:

@@ -27,8 +27,8 @@ from ...models import POMDP, Setting
 from ...planning import Plan
 from ...protocols import Solution
 from .. import compiled_steps as steps
+from ..compiled_policy import new_sampled_filter, policy_of
 from ..planning_budget import PlanningBudget
-from ..psrl import policy_of
 from .options import number, whole_number
 from .serialization import learner_from_bytes, learner_to_bytes
 
@@ -63,7 +63,7 @@ class Player:
         LEARNING.want("others")
         self.model, self.found = model, found
         self.likelihood = likelihoods(model.setting)
-        self.used = _used(model.transition, belief)
+        self.used = new_sampled_filter(model.transition, belief)
         self.policy: steps.CompiledPolicy | None = None
         if isinstance(found, Plan):
             self.policy = policy_of(found, belief, model.setting, self.likelihood)
@@ -91,17 +91,10 @@ class Player:
         return int(steps.best_action(self.policy, self.used))
 
 
-def _used(transition: Array, belief: Array) -> SampledFilter:
-    column = np.ascontiguousarray(belief[:, None], dtype=np.float64)
-    return SampledFilter(
-        np.ascontiguousarray(transition[..., None]), column.copy(), np.zeros_like(column), np.zeros(1)
-    )
-
-
 def belief_after(model: POMDP, first_reading: int | None, actions: Index, readings: Index) -> Array:
     """h_t under `model` from the whole history; lost readings are numbered O."""
     belief = model.setting.initial * first_likelihood(model.setting, first_reading)
-    used = _used(model.transition, belief / belief.sum())
+    used = new_sampled_filter(model.transition, belief / belief.sum())
     replay(used, likelihoods(model.setting), actions, readings)
     return used.belief[:, 0]
 

@@ -93,4 +93,4 @@ class MAPAgent(CertaintyAgent):
 
     def choose_kernel(self) -> ModelSample:
         assert isinstance(self.posterior, Summarizable)
-        return self.posterior.mode_model(self._sampled_filter.transition[..., 0] if self.episodes else None)
+        return self.posterior.mode_model(self.sampled_filter.transition[..., 0] if self.episodes else None)

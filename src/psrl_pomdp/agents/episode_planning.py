@@ -1,0 +1,89 @@
+"""Planning for an episode: the policy π*(·; θ_k) to within ε_k, earlier plans that help, and the warning."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._utils.arrays import Array
+from ..errors import CoarsePlanWarning
+from ..models import POMDP, Setting
+from ..models.structure import reachable_states
+from ..planning import Plan, plan
+from ..planning.accuracy import COARSE, Accuracy
+from ..protocols import FiniteSupport, Solution
+from .planning_budget import FINITE_RTOL, GENERAL_RTOL, one_over, one_over_root
+
+if TYPE_CHECKING:
+    from .psrl import PSRLAgent
+
+
+def episode_tolerance(agent: PSRLAgent, start: int) -> float:
+    """Return ε_k for the episode that starts at t_k = `start`."""
+    default = one_over if isinstance(agent.prior, FiniteSupport) else one_over_root
+    return agent.budget.tolerance_at(start, default)
+
+
+def plan_for(agent: PSRLAgent, kernel: Array, index: int | None, tolerance: float) -> tuple[Solution, float]:
+    """Return π*(·; θ_k) to within `tolerance`, and the operations that planning took.
+
+    Plans for the kernels of a finite set are stored and refined. Other plans start from the last one.
+    """
+    if index is not None and isinstance(agent.prior, FiniteSupport):
+        earlier, model, rtol = agent.plans.get(index), agent.prior.model(index), FINITE_RTOL
+        if earlier is not None and _is_accurate(agent, earlier, tolerance, rtol):
+            return earlier, 0.0
+    else:
+        earlier, model, rtol = agent.last_plan, POMDP(agent.setting, kernel), GENERAL_RTOL
+    if agent.planner is not plan:
+        found, work = agent.planner(model, tolerance, agent.budget.time_limit), 0.0
+    else:
+        near = earlier if isinstance(earlier, Plan) and earlier.states == reachable_states(model) else None
+        found = agent.budget.solve(model, tolerance, near, rtol)
+        work = found.rounds[-1].work if found.rounds else 0.0
+        if index is not None and isinstance(earlier, Plan) and earlier.gap < found.gap:
+            found = earlier  # both are for the same kernel
+    if index is not None:
+        agent.plans = {**agent.plans, index: found}  # not in place, because a snapshot may hold the old ones
+    agent.last_plan = found
+    return found, work
+
+
+def _is_accurate(agent: PSRLAgent, earlier: Solution, tolerance: float, rtol: float) -> bool:
+    """Return whether an earlier plan is accurate enough for `tolerance`."""
+    lower, upper = scaled_bounds(earlier, agent.setting)
+    blind = earlier.blind_cost if isinstance(earlier, Plan) else 1.0
+    budget = agent.budget
+    wanted = Accuracy.of(tolerance, budget.rtol or rtol, budget.atol, agent.setting.units)
+    return upper - lower <= wanted.allowed(lower, upper, blind)
+
+
+def warn_of_coarse_plan(agent: PSRLAgent) -> None:
+    """Warn about the first coarse plan of an agent, from a function that `act` or `play` runs."""
+    found, rtol = agent.current_episode.plan, agent.budget.rtol or 0.0
+    if agent.warned_of_coarse_plan or not isinstance(found, Plan) or found.relative_gap <= max(COARSE, rtol):
+        return
+    agent.warned_of_coarse_plan = True
+    warnings.warn(
+        f"the plan of episode {agent.current_episode.number} may be {100 * found.relative_gap:.3g} % of what "
+        f"is at stake away from optimal ({found.status}; between {found.lower:.6g} and {found.upper:.6g}); "
+        "PlanningBudget(rtol=..., atol=..., max_work=...) says how well to plan",
+        CoarsePlanWarning,
+        stacklevel=5,  # the caller of `act` or `play`
+    )
+
+
+def scaled_bounds(found: Solution, setting: Setting) -> tuple[float, float]:
+    """Return the bounds of a plan as costs in [0, 1]."""
+    if isinstance(found, Plan):
+        return found.lower_cost, found.upper_cost
+    low, high = sorted(setting.units.to_scaled([found.lower, found.upper]).tolist())
+    return low, high
+
+
+def kernel_index(kernel: Array, prior: FiniteSupport) -> int | None:
+    """Return the number of a kernel in a finite set; None if the set has it twice or not at all."""
+    same = np.flatnonzero((prior.kernels == kernel).all(axis=(1, 2, 3)))
+    return int(same[0]) if len(same) == 1 else None

@@ -1,0 +1,81 @@
+"""What an agent reports: the record of its current episode, `Info`, and the distance to a kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._utils.arrays import Array
+from ..errors import OutOfOrderError
+from ..protocols import GivesProbabilities, Posterior, Summarizable
+from . import compiled_steps as steps
+from .episode_planning import scaled_bounds
+from .episode_records import REASONS, EpisodeRecord, Info
+
+if TYPE_CHECKING:
+    from .psrl import PSRLAgent
+
+
+def record_of(agent: PSRLAgent) -> EpisodeRecord:
+    """Return the record of the current episode, as long as it is now."""
+    now, reason = agent.current_episode, int(agent.episode_clock.clock[steps.END_REASON])
+    return EpisodeRecord(
+        now.number,
+        now.start,
+        agent.time - now.start + int(reason == steps.GOES_ON),
+        REASONS[reason],
+        now.index,
+        *scaled_bounds(now.plan, agent.setting),
+        now.tolerance,
+        now.plan.status,
+        now.work,
+        now.span,
+    )
+
+
+def info_of(agent: PSRLAgent) -> Info:
+    """Return the state of an agent at the action that it chose last."""
+    now, clock, posterior = agent.current_episode, agent.episode_clock.clock, agent.posterior
+    if agent.action is None or not now.number:
+        raise OutOfOrderError("info: no action was chosen so far")
+    belief = now.belief
+    return Info(
+        time=int(clock[steps.T]),
+        episode=now.number,
+        episode_start=now.start,
+        previous_length=now.previous_length,
+        last_step=int(clock[steps.LAST_T]),
+        last_ended=agent.episodes[-1].ended if agent.episodes else None,
+        kernel=now.kernel.copy(),
+        kernel_number=now.index,
+        belief=belief,
+        plan=now.plan,
+        tolerance=now.tolerance,
+        pseudo_counts=agent.episode_clock.pseudo.copy(),
+        expected_counts=posterior.expected_counts,
+        effective_size=posterior.effective_size if isinstance(posterior, Summarizable) else np.nan,
+        action=agent.action,
+        costs=np.asarray(agent.setting.units.from_scaled(agent.setting.cost @ belief)),
+        advantages=_advantages(agent),
+    )
+
+
+def _advantages(agent: PSRLAgent) -> Array:
+    """Return c(b, a) + E[v(b′)] minus its value at the chosen action, shape [A]; v is that of the plan."""
+    now = agent.current_episode
+    if not now.is_compiled or now.policy.node[0] >= 0:
+        return np.full(agent.setting.n_actions, np.nan)
+    chosen = int(steps.best_action(now.policy, now.sampled_filter))
+    values = now.policy.action_values
+    excess = np.maximum(values - values[chosen], 0.0)  # `best_action` ignores differences by rounding errors
+    return np.asarray(agent.setting.units.difference(excess))
+
+
+def closeness(posterior: Posterior, kernel: Array) -> float:
+    """Return P(θ = kernel | data) if the prior gives the kernel a probability, else E‖θ − kernel‖₁ or NaN."""
+    if isinstance(posterior, GivesProbabilities):
+        found = posterior.probability(kernel)
+        if found is not None:
+            return found
+    return posterior.distance(kernel) if isinstance(posterior, Summarizable) else np.nan
