@@ -1,4 +1,4 @@
-"""Skeleton of an agent: anything with `act`.
+"""Skeleton of an agent: a class with the method `act`.
 
 Copy this file, replace the parts marked CHANGE, and run it: `python agent.py` checks the agent.
 Then compare it:
@@ -18,22 +18,22 @@ from psrl_pomdp.testing import check_agent
 
 
 class MyAgent:
-    """Plays at random, with a preference for the action that is cheapest on average over the states."""
+    """Play random actions, and the action with the lowest mean cost over the states more often."""
 
     def __init__(self, setting: Setting, seed: int | Sequence[int] = 0) -> None:
         self.setting = setting
         self.rng = np.random.default_rng(seed)
 
     def act(self, observation: int | str | None) -> int:
-        """Take the observation (None: there is none, or it was lost) and return the next action."""
+        """Take the observation, or None if it is missing, and return the next action."""
         if self.rng.random() < 0.5:  # CHANGE
             return int(self.setting.cost.mean(axis=1).argmin())
         return int(self.rng.integers(self.setting.n_actions))
 
-    # The two methods below are optional. With them, a long run survives a crash.
+    # The two methods below are optional. With them, a study can continue an interrupted run.
 
     def to_bytes(self) -> bytes:
-        """Return everything that decides what the agent does next."""
+        """Return the complete state of the agent."""
         return msgspec.json.encode(
             {
                 "cost": self.setting.cost.tolist(),

@@ -21,9 +21,9 @@ Array = npt.NDArray[np.float64]
 class MySolution:
     """A policy over beliefs with the bounds that hold for it."""
 
-    lower: float  # of the optimal average, in the user's units
+    lower: float  # bound on the optimal average cost, in the user's units
     upper: float
-    status: str  # how the planner ended
+    status: str  # why planning stopped
     policy: Plan
 
     def action(self, belief: Array) -> int:
@@ -32,8 +32,8 @@ class MySolution:
 
 
 def my_planner(model: POMDP, tolerance: float = 1e-4, time_limit: float | None = None) -> MySolution:
-    """Plan for a model; `tolerance` is the wanted width of the interval, as a share of the range of costs."""
-    found = plan(model, tolerance, time_limit)  # CHANGE: this skeleton asks the planner of the package
+    """Plan for a model; `tolerance` is the largest width of the interval, as a fraction of the cost range."""
+    found = plan(model, tolerance, time_limit)  # CHANGE: this skeleton calls the planner of the package
     return MySolution(found.lower, found.upper, found.status, found)
 
 
