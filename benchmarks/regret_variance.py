@@ -49,11 +49,11 @@ def runs(name: str, seeds: int, horizon: int) -> dict[str, Array]:
 def report(name: str, phase: str, sums: dict[str, Array]) -> None:
     """One line: standard deviations, ratios of variances, and the agreement of means; `[R]` each."""
     spread = {which: values.std(ddof=1) for which, values in sums.items()}
-    floor = max(spread["controlled"], 1e-12)
+    floor = max(spread["control_variate"], 1e-12)
     cells = [f"{spread[which]:11.4g}" for which in ESTIMATORS]
     cells += [f"{(spread[which] / floor) ** 2:11.3g}" for which in ("plain", "expected")]
     for which in ("plain", "expected"):
-        difference = sums[which] - sums["controlled"]
+        difference = sums[which] - sums["control_variate"]
         error = difference.std(ddof=1) / np.sqrt(len(difference))
         cells.append(f"{difference.mean() / max(error, 1e-300):7.2f}")
     print(f"{name:16} {phase:6}", *cells)

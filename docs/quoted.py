@@ -105,12 +105,12 @@ def noise(workers: int) -> None:
     best = plan(world, 1e-6)
     runs = [simulate(world, PSRLAgent(world.family, seed=i), 10_000, seed=i) for i in range(40)]
     print("PSRL-POMDP on separated, its finite family, 40 runs of 10000 steps")
-    print("estimator    mean regret  standard deviation of one run")
+    print("estimator       mean regret  standard deviation of one run")
     middle = 0.5 * (best.lower_cost + best.upper_cost)
-    for estimator in ("plain", "expected", "controlled"):
+    for estimator in ("plain", "expected", "control_variate"):
         assert estimator in ESTIMATORS
         sums = np.array([run_sums(trace, best, estimator)[-1] for trace in runs]) - 10_000 * middle
-        print(f"{estimator:12s} {sums.mean():11.2f}  {sums.std(ddof=1):.2f}")
+        print(f"{estimator:15s} {sums.mean():11.2f}  {sums.std(ddof=1):.2f}")
 
 
 def growth(workers: int) -> None:

@@ -40,7 +40,7 @@ from psrl_pomdp.analysis.bounds import (
     rate,
 )
 from psrl_pomdp.analysis.concentration import VANISHED, belief_gaps, estimate_concentration, trend
-from psrl_pomdp.analysis.confusion import average_cost, confusions, first_nodes, same_readings
+from psrl_pomdp.analysis.confusion import average_cost, confusions, first_nodes, same_observations
 from psrl_pomdp.analysis.run_checks import check_pseudo_counts, pseudo_count_frequency
 from psrl_pomdp.analysis.separation import separation
 from random_agents import COARSE, Coin, dirichlet, family
@@ -225,10 +225,10 @@ def test_every_violation_is_found() -> None:
         (bent(run, pseudo=falling), "has fallen"),
         (bent(run, expected=1.01 * points.expected, pseudo=points.pseudo), "not to t − 1"),
         (bent(run, visits=points.visits + 1), "visits were counted"),
-        (bent(run, episodes=points.episodes + 1), "episodes had begun"),
+        (bent(run, episodes=points.episodes + 1), "episodes started"),
         (bent(run, episodes=points.episodes + 900), "above the lemma's"),
         (bent(run, sums=sums), "R_3 adds up"),
-        (bent(run, sums=much), "the kernel's gap adds up"),
+        (bent(run, sums=much), "the distance of the kernels adds up"),
         (bent(run, sums=-points.sums), "C(s, a) adds up"),
         (replace(run, episodes=run.episodes[:-1]), "cover"),
         (replace(run, episodes=run.episodes[1:]), "not at 1"),
@@ -315,7 +315,7 @@ def probabilities(model: POMDP, actions: tuple[int, ...], readings: tuple[int, .
     return float(belief.sum())
 
 
-def test_same_readings_against_enumeration() -> None:
+def test_same_observations_against_enumeration() -> None:
     """All histories of four steps; kernels that are alike by relabelling hidden states, or nearly."""
     rng = np.random.default_rng(5)
     for case in range(12):
@@ -334,7 +334,7 @@ def test_same_readings_against_enumeration() -> None:
             for o in product(range(2), repeat=4)
         )
         assert alike == (case % 3 != 1)
-        assert same_readings(one, other) == alike
+        assert same_observations(one, other) == alike
 
 
 def test_no_history_is_forgotten() -> None:
@@ -349,17 +349,17 @@ def test_no_history_is_forgotten() -> None:
     one, other = (POMDP(setting, kernel) for kernel in kernels)
     assert probabilities(one, (0,), (1,)) == 1.0
     assert probabilities(other, (0,), (1,)) == 0.0
-    assert not same_readings(one, other)
-    assert same_readings(one, other, (1,))
+    assert not same_observations(one, other)
+    assert same_observations(one, other, (1,))
 
 
 def test_who_is_told_apart_and_by_what() -> None:
     storms, tiger = problem("lookalikes").family, problem("tiger").family
     assert storms is not None
     assert tiger is not None
-    assert same_readings(storms.model(0), storms.model(1))
-    assert not same_readings(tiger.model(0), tiger.model(1))
-    assert same_readings(tiger.model(0), tiger.model(1), (0,))  # listening alone
+    assert same_observations(storms.model(0), storms.model(1))
+    assert not same_observations(tiger.model(0), tiger.model(1))
+    assert same_observations(tiger.model(0), tiger.model(1), (0,))  # listening alone
 
 
 def test_confusing_costs_what_it_costs() -> None:
@@ -369,10 +369,10 @@ def test_confusing_costs_what_it_costs() -> None:
     plans = [plan(storms.model(m), 1e-6) for m in range(2)]
     (found,) = confusions(storms, separation(storms), plans)
     assert found.excess == pytest.approx((0.3, 0.3), abs=1e-6)
-    assert found.never
+    assert found.indistinguishable
     assert found.refuted
     assert not found.harmless
-    assert "cannot be told apart, whatever is played (confusing them costs up to 0.3 a step)" in found.words(
+    assert "no policy distinguishes kernels 0 and 1 (confusing them costs up to 0.3 a step)" in found.text(
         storms.setting
     )
 
@@ -386,9 +386,9 @@ def test_harmless_confusion() -> None:
     prior = FinitePrior(setting, [one, one[..., [0, 2, 1]]])
     plans = [plan(prior.model(m), 1e-6) for m in range(2)]
     (found,) = confusions(prior, separation(prior), plans)
-    assert found.never
+    assert found.indistinguishable
     assert found.harmless
-    assert "harmless" in found.words(setting)
+    assert "harmless" in found.text(setting)
 
 
 def test_average_costs_of_controllers_in_their_own_world() -> None:

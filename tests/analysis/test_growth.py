@@ -20,7 +20,7 @@ def noisy(mean: Array, noise: float, n_runs: int = 40, seed: int = 0) -> Array:
 
 
 def curve(lower: Array, upper: Array | None = None) -> RegretCurve:
-    return RegretCurve("controlled", TIMES, lower, lower if upper is None else upper)
+    return RegretCurve("control_variate", TIMES, lower, lower if upper is None else upper)
 
 
 def test_fits_are_exact_without_noise() -> None:

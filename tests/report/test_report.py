@@ -154,7 +154,7 @@ def test_the_decomposition_adds_up(tiger: Store) -> None:
 def test_the_bound_is_drawn_where_it_says_something(tmp_path: Path, tiger: Store) -> None:
     unbounded = PageData(tiger)
     assert unbounded.bound is None
-    assert "every reading" in unbounded.no_bound
+    assert "every observation" in unbounded.no_bound
     words = {"problem": "separated", "horizon": 20, "seeds": 2}
     data = PageData(studied(tmp_path / "r", study_from(words)))
     assert data.bound is not None

@@ -1,4 +1,4 @@
-"""What not knowing cost: regret with its error, the paper's decomposition, its bounds and its assumptions."""
+"""Regret with confidence intervals, and the paper's decomposition, bounds and assumptions."""
 
 from .assumptions import Assessment, assess
 from .bounds import Constant, FiniteBound, GeneralBound, finite_bound, general_bound

@@ -1,14 +1,15 @@
-"""Which of the paper's assumptions hold for a problem and a prior, with margins, before a long run.
+"""An assessment of the paper's assumptions for a model and a prior.
 
-1. *Bellman*: J does not depend on the start, and a bounded v solves the optimality equation. Proved where
-   every transition has positive probability (Platzman 1980), or where states are seen and the MDP is weakly
-   communicating; refuted where certified bounds from two starts are apart. Otherwise a plan whose bounds
-   serve every start leaves J no more room than its gap.
-2. *Separation*: the margin ε of a finite family, certified from below (`separation`).
-3. *Belief* and 4. *kernel*: they follow from 2 for a finite family whose episodes no reading moves; otherwise
-   there is only what short simulated runs look like (`estimate_concentration`), which is labelled so.
+1. *Bellman*: J does not depend on the initial belief, and a bounded v solves the optimality equation. This is
+   proved if every transition has positive probability (Platzman 1980), or if states are observed and the MDP
+   is weakly communicating. It is refuted if certified bounds for two initial beliefs are disjoint. Otherwise,
+   a plan whose bounds hold for every initial belief limits the variation of J to its gap.
+2. *Separation*: the margin ε of a finite prior, with a certified lower bound (`separation`).
+3. *Belief* and 4. *kernel*: they follow from 2 for a finite prior if the episodes do not depend on the
+   observations. Otherwise, they are estimated from short simulations (`estimate_concentration`), and labeled
+   so.
 
-Verdicts: `holds` and `fails` are proved, `seems to hold` and `seems to fail` are not, `open` is neither.
+Verdicts: `holds` and `fails` are proved; `seems to hold` and `seems to fail` are not; `open` is undecided.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .._utils.deprecation import warn_renamed
 from ..inference.choosing import is_always_positive
-from ..models import POMDP, Setting
+from ..models import POMDP
 from ..models.structure import ModelStructure, analyze_structure
 from ..planning import Plan, plan
 from ..protocols import FiniteSupport, Prior
@@ -30,49 +32,56 @@ from .separation import separation
 
 Verdict = Literal["holds", "seems to hold", "open", "seems to fail", "fails"]
 
-_MOST_STARTS, _LEAST_TOLERANCE, _WORK_A_START = 8, 1e-4, 3e8  # for plans from single states
+_MAX_STARTS, _MIN_TOLERANCE, _MAX_WORK = 8, 1e-4, 3e8  # for plans from single states
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Aspect:
-    """One assumption: what is known of it, by which right, and the numbers behind it."""
+    """One assumption: its name, the verdict, the reason for it, and the numbers behind it."""
 
     name: str
     verdict: Verdict
-    words: str
+    message: str
     numbers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """The message, under its name of version 0.1. Deprecated."""
+        warn_renamed("Aspect.words", "Aspect.message")
+        return self.message
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """What `assess` found."""
+    """The result of `assess`: Assumptions 1 to 4, the sensor, and the bounds of the theorems that apply."""
 
     prior: Prior
     bellman: Aspect
     separation: Aspect
     belief: Aspect
     kernel: Aspect
-    sensor: Aspect  # no assumption of the paper's: whether states can be told apart
-    confusions: tuple[Confusion, ...]
+    sensor: Aspect  # whether observations distinguish all states, which the paper does not assume
+    confusions: tuple[Confusion, ...]  # the pairs of kernels without a margin
     finite: FiniteBound | None
     general: GeneralBound | None
 
     @property
     def aspects(self) -> tuple[Aspect, ...]:
+        """The four assumptions and the sensor."""
         return self.bellman, self.separation, self.belief, self.kernel, self.sensor
 
     @property
     def failing(self) -> tuple[Aspect, ...]:
-        """Those of the theorem for this prior that fail, or seem to."""
+        """The assumptions of the theorem for this prior that fail or seem to fail."""
         needed = case_of(self.prior).needed(self)
         return tuple(aspect for aspect in needed if "fail" in aspect.verdict)
 
     @property
     def conclusions(self) -> tuple[str, ...]:
-        """Which theorem applies, and what holds where none does."""
+        """Sentences on the theorem that applies, and on what holds if none applies."""
         if self.bellman.verdict == "fails":
-            return "no theorem of the paper applies: there is no one J to compare with", _ALWAYS
+            return "no theorem of the paper applies: J depends on the initial belief", _ALWAYS
         return case_of(self.prior).conclusions(self)
 
 
@@ -85,7 +94,18 @@ def assess(
     tolerance: float = 1e-4,
     max_work: float = 1e9,
 ) -> Assessment:
-    """The paper's assumptions for a world and what a learner of it believes beforehand.
+    """Assess the paper's assumptions for a model and a prior.
+
+    Parameters
+    ----------
+    model
+        The true model.
+    prior
+        The prior of a learner.
+    horizon, seeds
+        The number of steps and of runs of the simulations.
+    tolerance, max_work
+        The limits of the plans.
 
     >>> from psrl_pomdp import problem
     >>> world = problem("lookalikes")
@@ -113,7 +133,7 @@ def assess(
 
 
 def bellman_of(model: POMDP, own: Plan) -> Aspect:
-    """Assumption 1 for one world, with a plan for it."""
+    """Return Assumption 1 for one model, given a plan for it."""
     facts = analyze_structure(model)
     numbers = {"weakly_communicating_from_start": facts.weakly_communicating_from_start, "gap": own.gap}
     if (model.transition > 0.0).all():
@@ -121,41 +141,40 @@ def bellman_of(model: POMDP, own: Plan) -> Aspect:
             "1 Bellman", "holds", "every transition has positive probability (Platzman 1980)", numbers
         )
     if facts.perfect_observation and facts.weakly_communicating_from_start:
-        return Aspect("1 Bellman", "holds", "states are seen, and the MDP is weakly communicating", numbers)
+        return Aspect(
+            "1 Bellman", "holds", "states are observed, and the MDP is weakly communicating", numbers
+        )
     if own.status == "closed" and not own.depends_on_start:
-        words = f"the same bounds are proved from every start, {own.gap:.1e} apart (scaled)"
-        return Aspect("1 Bellman", "seems to hold", f"{words}; more is not proved", numbers)
+        message = f"the same bounds hold for every initial belief, with a gap of {own.gap:.1e} (scaled)"
+        return Aspect("1 Bellman", "seems to hold", f"{message}; more is not proved", numbers)
     return _by_start(model, own, facts, numbers)
 
 
 def _by_start(model: POMDP, own: Plan, facts: ModelStructure, numbers: dict[str, Any]) -> Aspect:
-    """Certified bounds from single states and from the start: where two are apart, J is not one number."""
+    """Compare certified bounds for single states and for the start: if two are disjoint, J depends on it."""
     starts = {"from the start": (own.lower, own.upper)}
-    for s in own.states[:_MOST_STARTS]:
-        anew = plan(_started(model, s), max(own.gap, _LEAST_TOLERANCE), max_work=_WORK_A_START)
-        starts[f"from {model.setting.names.state(s)}"] = (anew.lower, anew.upper)
+    for s in own.states[:_MAX_STARTS]:
+        found = plan(_started(model, s), max(own.gap, _MIN_TOLERANCE), max_work=_MAX_WORK)
+        starts[f"from {model.setting.names.state(s)}"] = (found.lower, found.upper)
     best = min(starts, key=lambda name: starts[name][1])
     worst = max(starts, key=lambda name: starts[name][0])
     numbers = numbers | {"bounds": {name: list(pair) for name, pair in starts.items()}}
     if starts[worst][0] > starts[best][1] + _ROUNDING * own.units.difference(1.0):
-        words = (
-            f"the best average depends on the start: {_interval(starts[best])} {best}, "
+        message = (
+            f"the optimal average depends on the start: {_interval(starts[best])} {best}, "
             f"{_interval(starts[worst])} {worst}"
         )
         if facts.weakly_communicating_from_start:
-            words += "; its MDP is weakly communicating, which is not enough where states are hidden"
-        return Aspect("1 Bellman", "fails", words, numbers)
-    words = f"bounds {own.gap:.1e} apart (scaled; {own.status}), "
-    words += "for its own start alone" if own.depends_on_start else "the same from every start"
-    return Aspect("1 Bellman", "open", f"{words}; plans from single states do not refute one J", numbers)
+            message += "; the MDP is weakly communicating, which is not sufficient if states are hidden"
+        return Aspect("1 Bellman", "fails", message, numbers)
+    message = f"bounds with a gap of {own.gap:.1e} (scaled; {own.status}), "
+    message += "for the start only" if own.depends_on_start else "the same for every initial belief"
+    return Aspect("1 Bellman", "open", f"{message}; plans from single states do not refute one J", numbers)
 
 
 def _started(model: POMDP, state: int) -> POMDP:
-    """The same world, begun in one state."""
-    own = model.setting
-    initial = np.eye(model.n_states)[state]
-    setting = Setting(own.observation, own.cost, initial, own.first_observation, units=own.units)
-    return POMDP(setting, model.transition)
+    """Return the same model with one initial state."""
+    return POMDP(model.setting.replace(initial=np.eye(model.n_states)[state]), model.transition)
 
 
 def _interval(pair: tuple[float, float]) -> str:
@@ -164,32 +183,32 @@ def _interval(pair: tuple[float, float]) -> str:
 
 
 def _spans(plans: list[Plan]) -> dict[str, Any]:
-    """H: brackets in practice, not by proof."""
+    """Return bounds on H, which hold in practice and are not proved."""
     spans = [own.span for own in plans if not own.depends_on_start]
     return {"span": [min(low for low, _ in spans), max(high for _, high in spans)]} if spans else {}
 
 
 # -- 3 and 4 -------------------------------------------------------------------------------------
 
-# Short runs cannot show this failing: they are still looking.
-_UNSEEN = (
-    "but some actions give no reading and costs are not seen, so that a policy of such actions may "
-    "wrongly be held to be good for ever"
+# Short runs cannot show this failure, because the agent still explores.
+_UNOBSERVED = (
+    "but some actions give no information and costs are not observed, so the agent may wrongly keep a policy "
+    "of such actions for ever"
 )
 
 
 def _concentration(facts: ModelStructure, proved: bool, seen: Concentration) -> tuple[Aspect, Aspect]:
-    """Assumptions 3 and 4; `proved` is whether they follow from assumption 2."""
+    """Return Assumptions 3 and 4; `proved` is True if they follow from Assumption 2."""
     runs = f"{len(seen.belief)} runs of {seen.times[-1]} steps"
-    lemma = "follows from 2 while no reading moves the episodes, as with m̃_t = t"
+    lemma = "follows from 2 if the episodes do not depend on the observations, as with m̃_t = t"
     found = []
     for name, label, constant, trend in (
         ("3 belief", "K_1", seen.k1, seen.belief_trend),
         ("4 kernel", "K_2", seen.k2, seen.kernel_trend),
     ):
         p, low, high = trend
-        grows = "vanishes" if p <= VANISHED else f"goes like T^{p:.2f}, at most T^{high:.2f}"
-        estimate = f"{label} about {constant.value:.3g}, and what it bounds {grows} (estimated, {runs})"
+        grows = "vanishes" if p <= VANISHED else f"grows like T^{p:.2f}, at most T^{high:.2f}"
+        estimate = f"{label} about {constant.value:.3g}, and the bounded term {grows} (estimated, {runs})"
         numbers = {label: constant.value, "trend": list(trend), "basis": "estimated"}
         verdict: Verdict = "seems to fail" if low > STEADY else "seems to hold" if high <= STEADY else "open"
         if name == "3 belief" and facts.perfect_observation:
@@ -197,7 +216,7 @@ def _concentration(facts: ModelStructure, proved: bool, seen: Concentration) -> 
         elif proved:
             verdict, estimate = "holds", f"{lemma}; {estimate}"
         elif verdict == "seems to hold" and facts.blind_actions:
-            verdict, estimate = "open", f"{estimate}; {_UNSEEN}"
+            verdict, estimate = "open", f"{estimate}; {_UNOBSERVED}"
         found.append(Aspect(name, verdict, estimate, numbers))
     return found[0], found[1]
 
@@ -212,28 +231,28 @@ def _sensor(model: POMDP, facts: ModelStructure) -> Aspect:
         "blind_actions": [names.action(a) for a in facts.blind_actions],
     }
     if facts.sensor_margin > 0.0:
-        words = f"readings tell all states apart, smallest singular value {facts.sensor_margin:.3g}"
-        return Aspect("sensor", "holds", words, numbers)
+        message = f"observations distinguish all states, smallest singular value {facts.sensor_margin:.3g}"
+        return Aspect("sensor", "holds", message, numbers)
     if len(facts.blind_actions) == model.n_actions:
-        words = "readings say nothing about the state: nothing can be learned"
+        message = "observations contain no information about the state: nothing can be learned"
     elif groups:
-        words = f"no reading tells apart: {' | '.join(', '.join(group) for group in groups[:3])}"
+        message = f"no observation distinguishes {' | '.join(', '.join(group) for group in groups[:3])}"
     else:
-        words = "the sensor has not full rank: single readings do not settle how often each state occurs"
-    return Aspect("sensor", "fails", words, numbers)
+        message = "no full rank: single observations do not identify the distribution of the state"
+    return Aspect("sensor", "fails", message, numbers)
 
 
-# -- what differs between the two theorems ---------------------------------------------------------
+# -- the two theorems ------------------------------------------------------------------------------
 
-_DOUBTFUL_FIRST: tuple[Verdict, ...] = ("fails", "open", "seems to hold", "holds")
+_WORST_FIRST: tuple[Verdict, ...] = ("fails", "open", "seems to hold", "holds")
 _ALWAYS = (
-    "what holds all the same: the posterior, the lemmas on episodes and pseudo-counts, and the certified "
-    "regret of any run"
+    "in any case, the posterior is correct, the lemmas on episodes and pseudo-counts hold, and the regret of "
+    "a run is certified"
 )
 
 
 def case_of(prior: Prior) -> FiniteCase | GeneralCase:
-    """Return the theorem that is about this prior."""
+    """Return the theorem that applies to this kind of prior."""
     return FiniteCase(prior) if isinstance(prior, FiniteSupport) else GeneralCase(prior)
 
 
@@ -248,18 +267,18 @@ class FiniteCase:
         return found.bellman, found.separation
 
     def worlds(self, model: POMDP) -> list[POMDP]:
-        """Return the models that are planned for: all that the prior holds possible."""
+        """Return the models that need a plan: those of all kernels of the prior."""
         return [self.prior.model(m) for m in range(len(self.prior))]
 
     def bellman(self, found: list[Aspect]) -> Aspect:
-        """Return assumption 1 for the kernel for which it is most doubtful."""
-        worst = min(range(len(found)), key=lambda m: _DOUBTFUL_FIRST.index(found[m].verdict))
+        """Return Assumption 1 for the kernel with the worst verdict."""
+        worst = min(range(len(found)), key=lambda m: _WORST_FIRST.index(found[m].verdict))
         if len({each.verdict for each in found}) == 1:
             return found[worst]
-        return replace(found[worst], words=f"kernel {worst}: {found[worst].words}")
+        return replace(found[worst], message=f"kernel {worst}: {found[worst].message}")
 
     def separation(self, plans: list[Plan]) -> tuple[Aspect, list[Confusion], FiniteBound | None]:
-        """Return assumption 2, the pairs of kernels without a margin, and the theorem's constants."""
+        """Return Assumption 2, the pairs of kernels without a margin, and the constants of the theorem."""
         prior, margins = self.prior, separation(self.prior)
         bound = None
         if not any(own.depends_on_start for own in plans):
@@ -272,18 +291,18 @@ class FiniteCase:
             "margins": margins.margins.tolist(),
         }
         if margins.epsilon > 0.0:
-            words = f"ε ≥ {margins.epsilon:.4g} nats; least between kernels {m} and {n} under {action}"
-            return Aspect("2 separation", "holds", words, numbers), [], bound
+            message = f"ε ≥ {margins.epsilon:.4g} nats; smallest for kernels {m} and {n} under {action}"
+            return Aspect("2 separation", "holds", message, numbers), [], bound
         found = confusions(prior, margins, plans)
-        found.sort(key=lambda each: (not each.never, not each.refuted))
+        found.sort(key=lambda each: (not each.indistinguishable, not each.refuted))
         pairs = "1 pair of kernels" if len(found) == 1 else f"{len(found)} pairs of kernels"
         harm = sum(not each.harmless for each in found)
-        words = f"ε = 0: {pairs} without a margin under some action, {harm or 'none'} of them with a cost"
+        message = f"ε = 0: {pairs} without a margin under some action; {harm or 'none'} of them matter"
         verdict: Verdict = "fails" if any(each.refuted for each in found) else "open"
-        return Aspect("2 separation", verdict, words, numbers), found, bound
+        return Aspect("2 separation", verdict, message, numbers), found, bound
 
     def concentrates(self, second: Aspect) -> bool:
-        """Return whether assumptions 3 and 4 follow from assumption 2."""
+        """Return whether Assumptions 3 and 4 follow from Assumption 2."""
         return second.verdict == "holds"
 
     def conclusions(self, found: Assessment) -> tuple[str, ...]:
@@ -292,14 +311,14 @@ class FiniteCase:
             return self._theorem_one(found.bellman, found.finite)
         lines = ["the O(log T) theorem does not apply: its margin ε is 0"]
         harm = [each for each in found.confusions if not each.harmless]
-        for_good = [each for each in harm if each.never]
-        if for_good:
-            pairs = ", ".join("{} and {}".format(*each.kernels) for each in for_good[:4])
+        permanent = [each for each in harm if each.indistinguishable]
+        if permanent:
+            pairs = ", ".join("{} and {}".format(*each.kernels) for each in permanent[:4])
             lines.append(
-                f"regret is linear for one of kernels {pairs} at least: no reading ever tells which it is"
+                f"regret is linear for at least one of kernels {pairs}: no observation distinguishes them"
             )
         elif harm:
-            lines.append("regret is sublinear only if what is played tells apart the kernels that matter")
+            lines.append("regret is sublinear only if the actions distinguish the kernels that matter")
         else:
             lines.append("confusing the kernels in question costs nothing that planning can see")
         return (*lines, _ALWAYS)
@@ -309,12 +328,12 @@ class FiniteCase:
         lines = [f"the O(log T) theorem applies{given}, with the doubling schedule"]
         starts = np.array([self.prior.model(m).setting.initial for m in range(len(self.prior))])
         if (starts != starts[0]).any():
-            lines.append("its proof takes the first reading to have one law; here starts differ by kernel")
+            lines.append("its proof assumes one initial distribution; here it depends on the kernel")
         if bound is None:
             return tuple(lines)
         if bound.beta.value <= 0.0:
             lines.append(
-                "but some reading can have probability 0: d is infinite, β = 0, and the constants say nothing"
+                "but some observation can have probability 0: d is infinite, β = 0, and no bound is finite"
             )
             return tuple(lines)
         horizons = 10.0 ** np.arange(1, 13)
@@ -331,7 +350,7 @@ class FiniteCase:
 
 @dataclass(frozen=True)
 class GeneralCase:
-    """The O(T^2/3) theorem: it is about any prior, and assumptions 1, 3 and 4 are needed."""
+    """The O(T^2/3) theorem: it is about any prior, and needs Assumptions 1, 3 and 4."""
 
     prior: Prior
 
@@ -340,29 +359,29 @@ class GeneralCase:
         return found.bellman, found.belief, found.kernel
 
     def worlds(self, model: POMDP) -> list[POMDP]:
-        """Return the models that are planned for: the given one stands for all draws."""
+        """Return the models that need a plan: the given model represents all samples."""
         return [model]
 
     def bellman(self, found: list[Aspect]) -> Aspect:
-        """Return assumption 1 for the model, and what is sure of draws from the prior."""
+        """Return Assumption 1 for the model and for samples from the prior."""
         [own] = found
         positive = is_always_positive(self.prior)
         if positive and "hold" in own.verdict:
-            words = (
-                "every transition of almost every draw has positive probability (Platzman 1980); no one H "
-                "serves all draws, so the theorem is about those with a span up to some H"
+            message = (
+                "almost all samples from the prior have positive transition probabilities (Platzman 1980); "
+                "no finite H bounds all spans, so the theorem is about samples with a span of at most H"
             )
-            return replace(own, verdict="holds", words=words)
-        draws = "almost every draw from the prior is free of that" if positive else "draws may differ"
-        return replace(own, words=f"for this model: {own.words}; {draws}")
+            return replace(own, verdict="holds", message=message)
+        samples = "it holds for almost all samples" if positive else "samples from the prior may differ"
+        return replace(own, message=f"for this model: {own.message}; {samples}")
 
     def separation(self, plans: list[Plan]) -> tuple[Aspect, list[Confusion], FiniteBound | None]:
-        """Return that assumption 2 is not about this prior."""
-        words = "about finite families; this prior is over a continuum of kernels"
-        return Aspect("2 separation", "open", words), [], None
+        """Return that Assumption 2 does not apply to this prior."""
+        message = "about finite priors; this prior is on a continuum of kernels"
+        return Aspect("2 separation", "open", message), [], None
 
     def concentrates(self, second: Aspect) -> bool:
-        """Return whether assumptions 3 and 4 follow from assumption 2: never, for such a prior."""
+        """Return False: Assumptions 3 and 4 do not follow from Assumption 2 for such a prior."""
         return False
 
     def conclusions(self, found: Assessment) -> tuple[str, ...]:
@@ -370,9 +389,9 @@ class GeneralCase:
         verdicts = {each.name: each.verdict for each in (found.belief, found.kernel)}
         against = [name for name, verdict in verdicts.items() if "fail" in verdict]
         if against:
-            words = f"the O(T^2/3) theorem is not to be relied on: assumption {' and '.join(against)}"
+            message = f"the O(T^2/3) theorem may not apply: assumption {' and '.join(against)}"
         elif "open" in verdicts.values():
-            words = "the O(T^2/3) theorem applies if assumptions 3 and 4 hold, which is open"
+            message = "the O(T^2/3) theorem applies if assumptions 3 and 4 hold, which is open"
         else:
-            words = "the O(T^2/3) theorem applies if assumptions 3 and 4 are as they seem"
-        return words, _ALWAYS
+            message = "the O(T^2/3) theorem applies if assumptions 3 and 4 hold as they seem to"
+        return message, _ALWAYS

@@ -1,4 +1,4 @@
-"""Assumptions 3 and 4 along simulated runs: K_1 and K_2, estimated.
+"""Estimates of the constants K_1 and K_2 of Assumptions 3 and 4 from simulated runs.
 
 Assumption 3 asks for a K_1 with E|h_t(·; θ*) − h_t(·; θ_k(t))|₁ ≤ K_1/√t_k(t), Assumption 4 for an estimator
 θ̂_t and a K_2 with |θ*(· | s, a) − θ̂_t(· | s, a)|₁ ≤ K_2/√max(1, m̃_t(s, a)) for all pairs and times, with
@@ -6,9 +6,10 @@ high probability. Neither can be proved from runs. What runs can show is whether
 
     √t_k · E|h_t(·; θ*) − h_t(·; θ_k)|₁   and   max_{s,a} √max(1, m̃_t(s, a)) |θ*(· | s, a) − θ̂_t(· | s, a)|₁
 
-stay bounded so far, or go on growing. The worlds are drawn from the prior; θ̂ is the kernel of the largest
-weight for a finite set, as in the paper's lemma on the finite-parameter case, and the posterior's mean
-otherwise. K_1 is the largest mean over runs of the first, K_2 the largest value of the second in any run.
+stay bounded or grow over the simulated horizon. The true kernels are sampled from the prior. The estimator θ̂
+is the kernel of the largest weight for a finite prior, as in the paper's lemma on the finite-parameter case,
+and the posterior mean otherwise. K_1 is the largest mean over runs of the first quantity, K_2 the largest
+value of the second in any run.
 """
 
 from __future__ import annotations
@@ -28,47 +29,75 @@ from ..simulation.runs import Simulation, log_spaced
 from ..simulation.trace import Trace
 from .bounds import Constant
 from .run_checks import starts_of
-from .runs import drawn_world
+from .runs import true_model
 
 QUICK = PlanningBudget(min_tolerance=1e-2, max_tolerance=0.05, rtol=np.inf, max_work=5e6, max_points=200)
-STEADY = 0.25  # growth like T^.25 or less passes for bounded: T^.5 is what no learning at all looks like
-VANISHED = -9.0  # the slope of what is gone
-_PER_DECADE, _DRAWS = 5, 200
+STEADY = 0.25  # growth up to T^.25 counts as bounded; without learning, the growth is T^.5
+VANISHED = -9.0  # stands for the exponent of a quantity that is zero at the end
+_PER_DECADE, _BOOTSTRAP_DRAWS = 5, 200
 
 
 @dataclass(frozen=True)
 class Concentration:
-    """What the assumptions bound, at `times[K]` of R runs."""
+    """The quantities that the assumptions bound, at `times[K]` of R runs.
 
-    times: Index  # [K]
-    belief: Array  # [R, K]: √t_k times the mean gap of beliefs since the checkpoint before
-    kernel: Array  # [R, K]: the largest of √max(1, m̃) times the distance of θ̂
+    Attributes
+    ----------
+    times
+        The checkpoints, shape [K].
+    belief
+        √t_k times the mean distance of the beliefs since the previous checkpoint, shape [R, K].
+    kernel
+        The maximum of √max(1, m̃) times the distance of θ̂ over states and actions, shape [R, K].
+    """
+
+    times: Index
+    belief: Array
+    kernel: Array
 
     @property
     def k1(self) -> Constant:
+        """The estimate of K_1."""
         how = f"largest mean of {len(self.belief)} runs of {self.times[-1]} steps"
         return Constant(float(self.belief.mean(axis=0).max()), "estimated", how)
 
     @property
     def k2(self) -> Constant:
+        """The estimate of K_2."""
         how = f"largest value in {len(self.kernel)} runs of {self.times[-1]} steps"
         return Constant(float(self.kernel.max()), "estimated", how)
 
     @property
     def belief_trend(self) -> tuple[float, float, float]:
-        """p where the first grows like T^p over the later checkpoints, and nine tenths of runs drawn anew."""
+        """p if `belief` grows like T^p over the later checkpoints, with a 90 % bootstrap interval."""
         return trend_between(self.times, self.belief)
 
     @property
     def kernel_trend(self) -> tuple[float, float, float]:
-        """The same for the second."""
+        """p if `kernel` grows like T^p over the later checkpoints, with a 90 % bootstrap interval."""
         return trend_between(self.times, self.kernel)
 
 
 def estimate_concentration(
     prior: Prior, horizon: int = 1000, seeds: int | Sequence[int] = 8, *, budget: PlanningBudget = QUICK
 ) -> Concentration:
-    """Runs of Algorithm 1 in worlds drawn from `prior`, watched at five checkpoints a decade.
+    """Simulate Algorithm 1 with true kernels sampled from the prior, and record what the assumptions bound.
+
+    Parameters
+    ----------
+    prior
+        The prior.
+    horizon
+        The number of steps of each run; there are five checkpoints per decade.
+    seeds
+        The number of runs, or their seeds.
+    budget
+        The planning budget of the agents.
+
+    Raises
+    ------
+    InvalidModelError
+        If the posterior has no kernels and weights.
 
     >>> from psrl_pomdp import problem
     >>> seen = estimate_concentration(problem("no-sensor").family, horizon=100, seeds=4)
@@ -77,15 +106,15 @@ def estimate_concentration(
     """
     times = log_spaced(horizon, _PER_DECADE)
     numbers = range(seeds) if isinstance(seeds, int) else seeds
-    watched = [_watched(prior, times, seed, budget) for seed in numbers]
+    runs = [_simulate(prior, times, seed, budget) for seed in numbers]
     return Concentration(
-        times, np.array([belief for belief, _ in watched]), np.array([kernel for _, kernel in watched])
+        times, np.array([belief for belief, _ in runs]), np.array([kernel for _, kernel in runs])
     )
 
 
-def _watched(prior: Prior, times: Index, seed: int, budget: PlanningBudget) -> tuple[Array, Array]:
-    """[K] each: one run's scaled gaps of belief and kernel."""
-    world = drawn_world(prior, seed)
+def _simulate(prior: Prior, times: Index, seed: int, budget: PlanningBudget) -> tuple[Array, Array]:
+    """[K] each: the scaled distances of beliefs and kernels in one run."""
+    world = true_model(prior, seed)
     agent = PSRLAgent(prior, seed=seed, budget=budget)
     run = Simulation(world, agent, seed, checkpoints=times.tolist())
     kernel = np.empty(len(times))
@@ -96,7 +125,7 @@ def _watched(prior: Prior, times: Index, seed: int, budget: PlanningBudget) -> t
 
 
 def belief_gaps(trace: Trace) -> Array:
-    """[K]: √t_k at each checkpoint, times the mean gap of beliefs since the one before."""
+    """[K]: √t_k at each checkpoint, times the mean distance of the beliefs since the previous checkpoint."""
     starts = starts_of(trace)
     newest = starts[np.searchsorted(starts, trace.times, side="right") - 1]
     rise = np.diff(trace.checkpoints.sums[:, steps.BELIEF_GAP], prepend=0.0)
@@ -104,30 +133,33 @@ def belief_gaps(trace: Trace) -> Array:
 
 
 def _kernel_gap(agent: PSRLAgent, truth: Array) -> float:
-    """max over (s, a) of √max(1, m̃) |θ* − θ̂|₁."""
+    """Return the maximum over (s, a) of √max(1, m̃) |θ* − θ̂|₁."""
     posterior = agent.posterior
     if not isinstance(posterior, WeightedKernels):
-        raise InvalidModelError(f"a {type(posterior).__name__} has no kernels and weights: θ̂ is made of them")
+        raise InvalidModelError(f"a {type(posterior).__name__} has no kernels and weights, which θ̂ needs")
     distance = np.abs(truth - point_estimate(agent.prior, agent.posterior)).sum(axis=2)  # [A, S]
     return float((np.sqrt(np.maximum(1, agent.pseudo_counts)) * distance).max())
 
 
 def point_estimate(prior: Prior, posterior: Posterior) -> Array:
-    """Return θ̂, [A, S, S']: the likeliest kernel where there are finitely many, else the posterior mean.
+    """Return θ̂, [A, S, S']: the most probable kernel for a finite prior, else the posterior mean.
 
-    Raises `InvalidModelError` for a posterior that is neither an ensemble of kernels nor can say its mean.
+    Raises
+    ------
+    InvalidModelError
+        If the posterior has neither weighted kernels nor a mean.
     """
     if isinstance(posterior, WeightedKernels):
-        if isinstance(prior, FiniteSupport):  # the mean of finitely many kernels is none of them
+        if isinstance(prior, FiniteSupport):  # the mean of the kernels has posterior probability 0
             return np.asarray(posterior.kernels[int(posterior.weights.argmax())])
         return np.asarray(np.tensordot(posterior.weights, posterior.kernels, 1))
     if isinstance(posterior, Summarizable):
         return np.asarray(posterior.mean_model().kernel)
-    raise InvalidModelError(f"a {type(posterior).__name__} has no mean: assumption 4 cannot be watched")
+    raise InvalidModelError(f"a {type(posterior).__name__} has no mean, which assumption 4 needs")
 
 
 def trend(times: Index, values: Array) -> float:
-    """The slope of log values on log t over the later half of the checkpoints; `VANISHED` where they do."""
+    """Return the slope of log values on log t for t ≥ √T; `VANISHED` if the last value is zero."""
     late = times >= np.sqrt(times[-1])
     x, y = np.log(times[late]), values[late]
     if len(x) < 2 or y[-1] <= 1e-12:
@@ -137,8 +169,8 @@ def trend(times: Index, values: Array) -> float:
 
 
 def trend_between(times: Index, values: Array) -> tuple[float, float, float]:
-    """The slope of the mean of R runs `[R, K]`, and the 5% and 95% points of it when runs are drawn anew."""
+    """Return the slope of the mean of R runs `[R, K]`, and its 5 % and 95 % quantiles by the bootstrap."""
     rng = np.random.default_rng(0)
-    drawn = values[rng.integers(len(values), size=(_DRAWS, len(values)))].mean(axis=1)
-    low, high = np.quantile([trend(times, mean) for mean in drawn], [0.05, 0.95]).tolist()
+    means = values[rng.integers(len(values), size=(_BOOTSTRAP_DRAWS, len(values)))].mean(axis=1)
+    low, high = np.quantile([trend(times, mean) for mean in means], [0.05, 0.95]).tolist()
     return trend(times, values.mean(axis=0)), low, high

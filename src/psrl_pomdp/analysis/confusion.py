@@ -1,16 +1,17 @@
-"""Kernels of a finite family that readings may not tell apart, and whether that matters.
+"""Kernels of a finite prior that observations may not distinguish, and the cost of confusing them.
 
-Assumption 2 asks that after every action, at every history, the next reading tells any two kernels apart.
-Where the margin of a pair is 0 under some action, Theorem 1 does not apply. What is then asked here:
+Assumption 2 requires that after every action and history, the next observation distinguishes any two kernels.
+If the margin of a pair is 0 under some action, Theorem 1 does not apply. Two questions remain:
 
-- *Can readings ever tell the two apart?* The probability of readings o_1 .. o_n along actions a_1 .. a_n is h
-  M[a_1, o_1] ··· M[a_n, o_n] 1 with M[a, o](s, s′) = θ(s′ | s, a) η(o | s′). Two kernels give all of them the
-  same probability if and only if they do so on a basis of the span of the vectors M ··· M 1, joint for both,
-  of at most 2 |S| dimensions (Schützenberger 1961; Tzeng 1992): linear algebra, no search over histories.
-- *Does it matter?* It does not where the two share an optimal policy: a learner that confuses them loses
-  nothing. The controller of one kernel's plan is a machine driven by readings alone, so in the other kernel's
-  world (node, state) is a Markov chain, whose average cost is computed, not simulated. Its excess over the
-  certified lower bound there is what confusing them costs at most, a step.
+- *Can observations distinguish the two kernels at all?* The probability of observations o_1 .. o_n under
+  actions a_1 .. a_n is h M[a_1, o_1] ··· M[a_n, o_n] 1 with M[a, o](s, s′) = θ(s′ | s, a) η(o | s′). Two
+  kernels give all of them the same probability if and only if they agree on a basis of the span of the joint
+  vectors M ··· M 1, which has at most 2 |S| dimensions (Schützenberger 1961; Tzeng 1992). This is linear
+  algebra and needs no search over histories.
+- *Does it matter?* It does not if the two kernels share an optimal policy. The controller of a plan for one
+  kernel depends on the observations only, so under the other kernel the pair (node, state) is a Markov chain.
+  Its average cost is computed, not simulated. The excess over the certified lower bound for the other kernel
+  bounds the cost of confusing the two, per step.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._utils.arrays import Array
+from .._utils.deprecation import warn_renamed
 from ..models import POMDP, Setting
 from ..planning import Plan
 from ..protocols import FiniteSupport
@@ -28,42 +30,77 @@ from .separation import Separation
 
 _SAME = 1e-9
 _DOUBLINGS = 50
-_MOST_PAIRS = 1200  # of (node, state), for which the chain is solved
+_MAX_CHAIN = 1200  # pairs of node and state in a Markov chain whose average is computed
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """Two kernels with margin 0 under some actions, and what one's plan loses in the other's world."""
+    """Two kernels whose margin is 0 under some actions, and the cost of confusing them.
+
+    Attributes
+    ----------
+    kernels
+        The indices of the two kernels.
+    actions
+        The actions for which no positive margin is proved.
+    refuted
+        True if the first observation after some action has the same distribution under both: Assumption 2
+        certainly fails.
+    indistinguishable
+        True if all observations have the same probabilities under every policy.
+    uninformative
+        The actions that never distinguish the kernels if they are the only ones played, from the same belief.
+    excess
+        The excess cost per step, scaled, of the first kernel's plan under the second, and vice versa.
+    error
+        The planning error; an excess below it is not significant.
+    """
 
     kernels: tuple[int, int]
-    actions: tuple[int, ...]  # under which no margin is proved
-    refuted: bool  # the first reading after some action has the same law: Assumption 2 fails for sure
-    never: bool  # whatever is played from the start, all readings have the same probabilities
-    alone: tuple[
-        int, ...
-    ]  # actions that never tell them apart if they alone are played, from a common belief
-    excess: tuple[float, float]  # scaled, a step: the first's plan in the second's world, and vice versa
-    error: float  # of planning: an excess within it is none
+    actions: tuple[int, ...]
+    refuted: bool
+    indistinguishable: bool
+    uninformative: tuple[int, ...]
+    excess: tuple[float, float]
+    error: float
+
+    @property
+    def never(self) -> bool:
+        """`indistinguishable`, under its name of version 0.1. Deprecated."""
+        warn_renamed("Confusion.never", "Confusion.indistinguishable")
+        return self.indistinguishable
+
+    @property
+    def alone(self) -> tuple[int, ...]:
+        """`uninformative`, under its name of version 0.1. Deprecated."""
+        warn_renamed("Confusion.alone", "Confusion.uninformative")
+        return self.uninformative
 
     @property
     def harmless(self) -> bool:
+        """True if each plan is optimal under the other kernel, up to the planning error."""
         return bool(max(self.excess) <= self.error)
 
     def words(self, setting: Setting) -> str:
-        """One line for people; actions by their names, what is lost in the user's scale."""
+        """Return `text(setting)`, under its name of version 0.1. Deprecated."""
+        warn_renamed("Confusion.words", "Confusion.text")
+        return self.text(setting)
+
+    def text(self, setting: Setting) -> str:
+        """Return a sentence with the names of actions, and costs in the user's units."""
         pair = "kernels {} and {}".format(*self.kernels)
-        if self.never:
-            told = f"{pair} cannot be told apart, whatever is played"
-        elif self.alone:
-            told = f"{pair} cannot be told apart while {_names(self.alone, setting)} alone is played"
+        if self.indistinguishable:
+            fact = f"no policy distinguishes {pair}"
+        elif self.uninformative:
+            fact = f"{_names(self.uninformative, setting)} alone cannot distinguish {pair}"
         else:
-            told = f"{pair} have no margin at some beliefs under {_names(self.actions, setting)}"
+            fact = f"{pair} have no margin at some beliefs under {_names(self.actions, setting)}"
         worst = float(np.max(self.excess))
         if np.isnan(worst):
-            return f"{told} (what that costs was not computed: the controllers are too large)"
+            return f"{fact} (the cost was not computed: the controllers are too large)"
         if self.harmless:
-            return f"{told} (harmless: each one's plan is optimal for the other, to {self.error:.0e})"
-        return f"{told} (confusing them costs up to {float(setting.units.difference(worst)):.3g} a step)"
+            return f"{fact} (harmless: the plan for each is optimal for the other, up to {self.error:.0e})"
+        return f"{fact} (confusing them costs up to {float(setting.units.difference(worst)):.3g} a step)"
 
 
 def _names(actions: Sequence[int], setting: Setting) -> str:
@@ -71,7 +108,7 @@ def _names(actions: Sequence[int], setting: Setting) -> str:
 
 
 def confusions(prior: FiniteSupport, margins: Separation, plans: Sequence[Plan]) -> list[Confusion]:
-    """Every pair of kernels with a margin of 0 under some action; `plans` are one for each kernel."""
+    """Return every pair of kernels with a margin of 0 under some action; `plans` has one plan per kernel."""
     found = []
     for m in range(len(prior)):
         for n in range(m + 1, len(prior)):
@@ -83,16 +120,24 @@ def confusions(prior: FiniteSupport, margins: Separation, plans: Sequence[Plan])
                 error = plans[m].gap + plans[n].gap + _SAME
                 found.append(
                     Confusion(
-                        (m, n), actions, _same_first_step(one, other), same_readings(one, other),
-                        tuple(a for a in actions if same_readings(one, other, (a,))), excess, error,
+                        (m, n), actions, _same_first_step(one, other), same_observations(one, other),
+                        tuple(a for a in actions if same_observations(one, other, (a,))), excess, error,
                     )
                 )  # fmt: skip
     return found
 
 
-def same_readings(one: POMDP, other: POMDP, actions: Sequence[int] | None = None) -> bool:
-    """Whether both give all readings the same probability: from their starts, under all actions, or, for some
-    `actions` alone, from whatever belief they have in common."""
+def same_observations(one: POMDP, other: POMDP, actions: Sequence[int] | None = None) -> bool:
+    """Return whether two models give every sequence of observations the same probability.
+
+    Parameters
+    ----------
+    one, other
+        Models with the same setting.
+    actions
+        By default, the models start from their initial distributions and all actions are allowed. With
+        `actions`, only these are allowed, and both models start from the same belief, for every belief.
+    """
     own, n_states = one.setting, one.n_states
     if actions is None:
         tests = np.hstack([_starts_of(one), -_starts_of(other)])  # h·v = h·v′
@@ -104,21 +149,21 @@ def same_readings(one: POMDP, other: POMDP, actions: Sequence[int] | None = None
         for o in range(one.n_observations)
     ]
     basis = np.zeros((0, 2 * n_states))
-    waiting = [np.ones(2 * n_states)]
-    while waiting:
-        vector = waiting.pop()
+    stack = [np.ones(2 * n_states)]
+    while stack:
+        vector = stack.pop()
         if np.abs(tests @ vector).max() > _SAME * max(1.0, np.abs(vector).max()):
             return False
-        fresh = vector - basis.T @ (basis @ vector)
-        if np.linalg.norm(fresh) > _SAME * max(1.0, float(np.linalg.norm(vector))):
-            unit = fresh / np.linalg.norm(fresh)
+        residual = vector - basis.T @ (basis @ vector)
+        if np.linalg.norm(residual) > _SAME * max(1.0, float(np.linalg.norm(vector))):
+            unit = residual / np.linalg.norm(residual)
             basis = np.vstack([basis, unit])
-            waiting += [np.concatenate([f @ unit[:n_states], g @ unit[n_states:]]) for f, g in moves]
+            stack += [np.concatenate([f @ unit[:n_states], g @ unit[n_states:]]) for f, g in moves]
     return True
 
 
 def _starts_of(model: POMDP) -> Array:
-    """[first readings, S]: h(s) η(o_1 | s)."""
+    """[first observations, S]: h(s) η(o_1 | s)."""
     first = model.setting.first_observation
     if first is None:
         return model.setting.initial[None]
@@ -126,46 +171,47 @@ def _starts_of(model: POMDP) -> Array:
 
 
 def _same_first_step(one: POMDP, other: POMDP) -> bool:
-    """Whether, after some first reading and action, the next reading has the same law under both."""
-    for mine, its in zip(_starts_of(one), _starts_of(other), strict=True):
-        if mine.sum() > 0.0 and its.sum() > 0.0:
-            laws = [
+    """Return whether the next observation has the same distribution under both in some first step."""
+    for own, others in zip(_starts_of(one), _starts_of(other), strict=True):
+        if own.sum() > 0.0 and others.sum() > 0.0:
+            distributions = [
                 np.einsum("s,ast,ato->ao", b / b.sum(), world.transition, world.setting.observation)
-                for b, world in ((mine, one), (its, other))
+                for b, world in ((own, one), (others, other))
             ]
-            if (np.abs(laws[0] - laws[1]).max(axis=1) <= _SAME).any():
+            if (np.abs(distributions[0] - distributions[1]).max(axis=1) <= _SAME).any():
                 return True
     return False
 
 
 def _excess(prior: FiniteSupport, plans: Sequence[Plan], planned: int, true: int) -> float:
-    """What kernel `planned`'s controller costs a step above the best, where kernel `true` is the truth."""
+    """Return the excess cost per step of the plan for kernel `planned` if kernel `true` is the true one."""
     return average_cost(plans[planned], prior.model(planned), prior.model(true)) - plans[true].lower_cost
 
 
-def average_cost(plan: Plan, thought: POMDP, truth: POMDP) -> float:
-    """The long-run average, scaled, of a plan's controller in another world; NaN where that is too large.
+def average_cost(plan: Plan, assumed: POMDP, truth: POMDP) -> float:
+    """Return the long-run average cost, scaled, of a plan's controller under another model.
 
-    The limit of averages of a chain is that of its lazy version's powers, which squaring reaches.
+    The result is NaN if the Markov chain on pairs of node and state is too large. The powers of the lazy
+    chain, computed by squaring, converge to the limit of the averages of the chain.
     """
     controller, own = plan.controller, truth.setting
-    if len(controller) * truth.n_states > _MOST_PAIRS:
+    if len(controller) * truth.n_states > _MAX_CHAIN:
         return float("nan")
-    onward = controller.successors[:, :, None] == np.arange(len(controller))  # [N, O, N']
-    sensed = truth.transition[controller.actions][..., None] * own.observation[controller.actions][:, None]
-    chain = np.einsum("nstr,nrm->nsmt", sensed, onward)  # [N, S, N', S']
+    next_nodes = controller.successors[:, :, None] == np.arange(len(controller))  # [N, O, N']
+    joint = truth.transition[controller.actions][..., None] * own.observation[controller.actions][:, None]
+    chain = np.einsum("nstr,nrm->nsmt", joint, next_nodes)  # [N, S, N', S']
     size = len(controller) * truth.n_states
     power = 0.5 * (np.eye(size) + chain.reshape(size, size))
     for _ in range(_DOUBLINGS):
         power = power @ power
         power /= power.sum(axis=1, keepdims=True)
-    return float(first_nodes(plan, thought, truth).ravel() @ power @ own.cost[controller.actions].ravel())
+    return float(first_nodes(plan, assumed, truth).ravel() @ power @ own.cost[controller.actions].ravel())
 
 
-def first_nodes(plan: Plan, thought: POMDP, truth: POMDP) -> Array:
-    """[N, S]: the node that the first reading leads to if `thought` is believed, and the true state."""
+def first_nodes(plan: Plan, assumed: POMDP, truth: POMDP) -> Array:
+    """[N, S]: the joint distribution of state and first node, which depends on the belief under `assumed`."""
     start = np.zeros((len(plan.controller), truth.n_states))
-    for belief, states in zip(_starts_of(thought), _starts_of(truth), strict=True):
+    for belief, states in zip(_starts_of(assumed), _starts_of(truth), strict=True):
         possible = belief.sum() > 0.0
         node = plan.follow(belief / belief.sum()).node if possible else plan.controller.start
         start[node] += states

@@ -4,24 +4,24 @@
     R_2 = H Σ_t ( |θ*(· | s_t, a_t) − θ_k(· | s_t, a_t)|₁ + |h_t(·; θ*) − h_t(·; θ_k)|₁ )
     R_3 = Σ_t ( c(h_t(·; θ*), a_t) − c(h_t(·; θ_k), a_t) )
 
-The lemma is written with "=" and is an inequality: R_T ≤ E[H K_T + R_1 + R_2 + R_3 | θ*], because the
-telescoping sum of an episode is bounded by H, and R_2′ by R_2.
+The paper states the lemma with "=", but it is an inequality: R_T ≤ E[H K_T + R_1 + R_2 + R_3 | θ*], because
+the telescoping sum of an episode is bounded by H, and R_2′ by R_2.
 
-Plans have a gap, and the lemma survives it. What an episode plays comes with V = min α·b and an upper bound
-u_k that satisfy c(h, a) + E V(h′) ≤ u_k + V(h) under θ_k, so the proof goes through with u_k for J(θ_k) and
-the span of V for H. J(θ*) is on both sides and cancels: what is checked is
+The lemma also holds for plans with a gap. The plan of an episode has a function V = min α·b and an upper
+bound u_k with c(h, a) + E V(h′) ≤ u_k + V(h) under θ_k. So the proof holds with u_k in place of J(θ_k) and
+the span of V in place of H. J(θ*) is on both sides and cancels; the checked inequality is
 
     Σ_t c(b_t, a_t)  ≤  H K_T + Σ_k T_k u_k + R_2 + R_3.
 
-**In the mean, not on every path.** The difference of the two sides, the slack, has a non-negative mean over
-runs in one world, and so over worlds. On one path it also holds v(h_{t+1}) less its mean given F_t and θ*,
-and the kernel's gap at the hidden s_t less its mean over s_t given F_t. Both have mean zero, and the second
-is no martingale (s_t tells of s_{t+1} what F_{t+1} does not), so no inequality of Azuma's kind bounds it run
-by run. `Decomposition.check` tests the mean. What must hold on every path is in `check_run`: among others
-|R_3| ≤ ½ Σ_t |h_t(·; θ*) − h_t(·; θ_k)|₁.
+**It holds in expectation, not for every run.** The difference of the two sides, the slack, has a nonnegative
+mean over runs with the same θ*, and so over all runs. In a single run, it contains two more terms of mean
+zero: v(h_{t+1}) minus its mean given F_t and θ*, and the distance of the kernels at the hidden s_t minus its
+mean given F_t. The second is not a martingale difference (s_t contains information about s_{t+1} that F_{t+1}
+does not), so Azuma's inequality does not apply. `Decomposition.check` tests the mean. `check_run` tests the
+inequalities that hold for every run, such as |R_3| ≤ ½ Σ_t |h_t(·; θ*) − h_t(·; θ_k)|₁.
 
-H is the largest span of a relative value function. A plan's `span` brackets it in practice and not by proof,
-and a run remembers no plans of its θ_k; so H here is *estimated*, from the plans that are given, unless it is
+H is the largest span of a relative value function. The `span` of a plan bounds it in practice, which is not
+proved, and a run does not store the plans of its θ_k. So H is *estimated* from the given plans, unless it is
 passed.
 """
 
@@ -47,34 +47,52 @@ from .estimators import common_times, common_units, plans_for, standard_error
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Both sides of the lemma at `times[K]` for R runs, in the user's scale; `span` is H, scaled."""
+    """Both sides of the lemma at `times[K]` for R runs, in the user's units.
 
-    times: Index  # [K]
-    span: Constant  # H
-    episodes: Array  # [R, K]: H K_T
-    averages_lower: Array  # [R, K]: R_1, between these
-    averages: Array  # [R, K]: and these
-    gaps: Array  # [R, K]: R_2
-    costs: Array  # [R, K]: R_3
-    regret_lower: Array  # [R, K]: Σ c(b_t, a_t) − T J(θ*), between these
-    regret: Array  # [R, K]: and these
+    Attributes
+    ----------
+    times
+        The checkpoints, shape [K].
+    span
+        H, scaled.
+    episodes
+        H K_T, shape [R, K].
+    averages_lower, averages
+        Lower and upper bounds on R_1, shape [R, K].
+    gaps
+        R_2, shape [R, K].
+    costs
+        R_3, shape [R, K].
+    regret_lower, regret
+        Lower and upper bounds on Σ c(b_t, a_t) − T J(θ*), shape [R, K].
+    """
+
+    times: Index
+    span: Constant
+    episodes: Array
+    averages_lower: Array
+    averages: Array
+    gaps: Array
+    costs: Array
+    regret_lower: Array
+    regret: Array
 
     @property
     def bound(self) -> Array:
-        """[R, K]: H K_T + R_1 + R_2 + R_3, its upper end."""
+        """[R, K]: the upper bound on H K_T + R_1 + R_2 + R_3."""
         return np.asarray(self.episodes + self.averages + self.gaps + self.costs)
 
     @property
     def slack(self) -> Array:
-        """[R, K]: by how much the bound is above the regret; J(θ*) cancels."""
+        """[R, K]: the bound minus the regret; J(θ*) cancels."""
         return np.asarray(self.bound - self.regret)
 
     def check(self, false_alarm: float = 1e-6) -> list[Issue]:
-        """What of the lemma these runs contradict; empty where nothing is wrong but with this probability."""
+        """Test the lemma; if it holds, the list is empty with probability at least 1 − `false_alarm`."""
         return [Issue("error", text) for text in self._contradictions(false_alarm)]
 
     def _contradictions(self, false_alarm: float) -> Iterator[str]:
-        """One-sided Student tests of E[slack] ≥ 0, one for each checkpoint."""
+        """Perform one-sided Student tests of E[slack] ≥ 0 at each checkpoint."""
         n_runs, n_times = self.slack.shape
         if n_runs < 2:
             return
@@ -84,7 +102,7 @@ class Decomposition:
         for k in np.flatnonzero(mean < -most * error - rounding):
             yield (
                 f"at T={self.times[k]} the mean regret is above H K_T + R_1 + R_2 + R_3 by "
-                f"{-mean[k]:.4g} ± {error[k]:.2g}: H={self.span.value:.4g} is too small, or worse"
+                f"{-mean[k]:.4g} ± {error[k]:.2g}: H={self.span.value:.4g} is too small, or a run is wrong"
             )
 
     def __repr__(self) -> str:
@@ -99,10 +117,22 @@ class Decomposition:
 def decompose(
     traces: Sequence[Trace], plans: Plan | Sequence[Plan], *, span: float | None = None
 ) -> Decomposition:
-    """The paper's terms along runs of Algorithm 1, against plans for their worlds.
+    """Compute the paper's decomposition of regret for runs of Algorithm 1.
 
-    `span` is H; by default the largest of the plans' spans. Pass the largest over the whole family where the
-    prior is finite (`largest_span`).
+    Parameters
+    ----------
+    traces
+        The runs, with the same checkpoints.
+    plans
+        A plan for the true model of all runs, or one plan for each run.
+    span
+        H; by default the largest span of the plans. For a finite prior, pass the largest span over its
+        kernels (`largest_span`).
+
+    Raises
+    ------
+    InvalidModelError
+        If a run has no episodes, or the checkpoints or units differ.
 
     >>> from psrl_pomdp import PSRLAgent, plan, problem, simulate
     >>> world = problem("separated")
@@ -115,7 +145,7 @@ def decompose(
     times = common_times(traces)
     for number, trace in enumerate(traces):
         if not trace.episodes:
-            raise InvalidModelError(f"run {number} has no episodes: its agent samples no kernels")
+            raise InvalidModelError(f"run {number} has no episodes: its agent does not sample kernels")
     return decompose_sums(
         times,
         np.array([trace.checkpoints.sums for trace in traces]),
@@ -123,7 +153,7 @@ def decompose(
         np.array([promised_costs(trace) for trace in traces]),
         [own.lower_cost for own in each],
         [own.upper_cost for own in each],
-        largest_span(each) if span is None else Constant(span, "given", "H as it was passed"),
+        largest_span(each) if span is None else Constant(span, "given", "H as passed by the caller"),
         units=common_units(traces),
     )
 
@@ -131,18 +161,32 @@ def decompose(
 def decompose_sums(
     times: Index,
     sums: Array,
-    begun: npt.ArrayLike,
-    promised: Array,
+    n_episodes: npt.ArrayLike,
+    episode_costs: Array,
     lower_cost: npt.ArrayLike,
     upper_cost: npt.ArrayLike,
     span: Constant,
     *,
     units: Units = Units(),
 ) -> Decomposition:
-    """The same from plain arrays, such as stored results.
+    """Compute the decomposition from arrays, such as stored results.
 
-    `sums[R, K, 5]` as in `Checkpoints`, `begun[R, K]` is K_T, `promised[R, K, 2]` is Σ T_k J(θ_k) by both
-    bounds (`promised_costs`), and the costs, one number or `[R]`, are scaled bounds on J of each run's world.
+    Parameters
+    ----------
+    times
+        The checkpoints, shape [K].
+    sums
+        The sums of `Checkpoints`, shape [R, K, 5].
+    n_episodes
+        K_T, shape [R, K].
+    episode_costs
+        Both bounds on Σ T_k J(θ_k), as `promised_costs` returns them, shape [R, K, 2].
+    lower_cost, upper_cost
+        Scaled bounds on J of each run's model: one number, or shape [R].
+    span
+        H, scaled.
+    units
+        The units of the result.
     """
     scale, h = units.difference, span.value
     lower, upper = (
@@ -152,9 +196,9 @@ def decompose_sums(
     return Decomposition(
         times=times,
         span=span,
-        episodes=scale(h * np.asarray(begun)),
-        averages_lower=scale(promised[..., 0] - times * upper),
-        averages=scale(promised[..., 1] - times * lower),
+        episodes=scale(h * np.asarray(n_episodes)),
+        averages_lower=scale(episode_costs[..., 0] - times * upper),
+        averages=scale(episode_costs[..., 1] - times * lower),
         gaps=scale(h * (sums[..., steps.KERNEL_GAP] + sums[..., steps.BELIEF_GAP])),
         costs=scale(sums[..., steps.COST_GAP]),
         regret_lower=scale(paid - times * upper),
@@ -163,7 +207,7 @@ def decompose_sums(
 
 
 def promised_costs(trace: Trace) -> Array:
-    """[K, 2]: Σ_k T_k J(θ_k) up to each checkpoint, with J(θ_k) at its lower and at its upper bound."""
+    """[K, 2]: Σ_k T_k J(θ_k) up to each checkpoint, for the lower and for the upper bounds on J(θ_k)."""
     starts = np.array([episode.start for episode in trace.episodes])
     bounds = np.array([(episode.lower_cost, episode.upper_cost) for episode in trace.episodes])
     after = np.append(starts[1:], trace.horizon + 1)

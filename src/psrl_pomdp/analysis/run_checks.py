@@ -1,20 +1,20 @@
-"""What must hold along every run of Algorithm 1, checked; and what must hold over many.
+"""Checks of inequalities that hold for every run of Algorithm 1, and of one that holds over many runs.
 
-On every path, at every checkpoint:
+For every run, at every checkpoint:
 
-- episodes follow one another without a gap, and add up to T;
+- the episodes are consecutive, and their lengths add up to T;
 - SCHED = 2 t_k, m̃ = t: episodes start at 2^k − 1, K_T = ⌊log₂(T + 1)⌋;
 - SCHED = t_k + T_{k−1}: T_k ≤ T_{k−1} + 1, T_k ≤ √(2T), K_T ≤ √(2T(1 + |S||A| log₂(T+1))), and
   Σ_k T_k/√t_k ≤ 7 √(2T) (1 + |S||A| log₂(T+1)) log √(2T) (Lemma C.5);
-- m̃ is a pseudo-count (Definition 1): whole numbers that never fall, ⌈ñ_t⌉ ≤ m̃_t ≤ t; and Σ ñ_t = t − 1;
-- per step, both gaps of R_2 are in [0, 2], and |R_3| is at most half of the belief's gap, because costs are
-  in [0, 1] and both beliefs sum to one.
+- m̃ is a pseudo-count (Definition 1): nondecreasing integers with ⌈ñ_t⌉ ≤ m̃_t ≤ t; and Σ ñ_t = t − 1;
+- per step, both distances of R_2 are in [0, 2], and |R_3| is at most half of the distance of the beliefs,
+  because costs are in [0, 1] and both beliefs sum to one.
 
-Over runs with θ* ~ f: P(m̃_t(s, a) < α n_t(s, a)) ≤ α for every α (Lemma 4), whose frequencies
-`check_pseudo_counts` holds against the binomial law.
+Over runs with θ* ~ f, P(m̃_t(s, a) < α n_t(s, a)) ≤ α for every α (Lemma 4). `check_pseudo_counts` tests the
+frequencies against the binomial distribution.
 
-A kernel of a finite set can be ruled out in mid-episode, which then ends: the paper does not have this case,
-and every such end is allowed one episode more.
+If an observation rules out the sampled kernel of a finite prior, the episode ends. The paper does not have
+this case, so each such end allows one more episode.
 """
 
 from __future__ import annotations
@@ -39,12 +39,22 @@ _RULED_OUT = REASONS[steps.RULED_OUT]
 
 
 def check_run(trace: Trace, schedule: Schedule | None = None) -> list[Issue]:
-    """Every inequality that this run violates; empty where all hold.
+    """Check the inequalities that hold for every run of Algorithm 1.
 
-    Without a `schedule`, episodes are held to `doubling` where m̃ = t at every checkpoint, and to `tsde`
-    otherwise; pass any other one that was used, and only what holds for all schedules is checked.
+    Parameters
+    ----------
+    trace
+        The run.
+    schedule
+        The schedule of the agent. By default, it is `doubling` if m̃ = t at every checkpoint, and `tsde`
+        otherwise. For any other schedule, only the inequalities that hold for all schedules are checked.
+
+    Returns
+    -------
+    list of Issue
+        One error for each violated inequality.
     """
-    name = schedule.name if schedule is not None else _schedule_seen(trace)
+    name = schedule.name if schedule is not None else _likely_schedule(trace)
     rules = [_visits(trace), _sums(trace)]
     if trace.episodes:
         rules += [_partition(trace), _pseudo_counts(trace)]
@@ -53,7 +63,7 @@ def check_run(trace: Trace, schedule: Schedule | None = None) -> list[Issue]:
     return [Issue("error", text) for rule in rules for text in rule]
 
 
-def _schedule_seen(trace: Trace) -> str:
+def _likely_schedule(trace: Trace) -> str:
     points = trace.checkpoints
     return "doubling" if (points.pseudo == points.times[:, None, None]).all() else "tsde"
 
@@ -68,7 +78,7 @@ def _partition(trace: Trace) -> Iterator[str]:
         yield f"the episodes cover {expected - 1} steps of {trace.horizon}"
     begun = np.searchsorted(starts_of(trace), trace.times, side="right")
     for k in np.flatnonzero(begun != trace.checkpoints.episodes):
-        yield f"K_T={trace.checkpoints.episodes[k]} at T={trace.times[k]}, and {begun[k]} episodes had begun"
+        yield f"K_T={trace.checkpoints.episodes[k]} at T={trace.times[k]}, but {begun[k]} episodes started"
 
 
 def _doubling(trace: Trace) -> Iterator[str]:
@@ -116,8 +126,8 @@ def _pseudo_counts(trace: Trace) -> Iterator[str]:
             entry = names.entry("m̃", "as", (int(a), int(s)))
             about = f"t={points.times[k]} (ñ={points.expected[k, a, s]:.6g})"
             yield f"{entry}={points.pseudo[k, a, s]} {what} at {about}"
-    off = np.abs(points.expected.sum(axis=(1, 2)) - (points.times - 1.0))
-    for k in np.flatnonzero(off > 1e-6 * points.times):
+    error = np.abs(points.expected.sum(axis=(1, 2)) - (points.times - 1.0))
+    for k in np.flatnonzero(error > 1e-6 * points.times):
         yield f"ñ adds up to {points.expected[k].sum():.9g} at t={points.times[k]}, not to t − 1"
 
 
@@ -128,7 +138,7 @@ def _visits(trace: Trace) -> Iterator[str]:
 
 
 def _sums(trace: Trace) -> Iterator[str]:
-    """Per step, between checkpoints: costs in [0, 1], gaps in [0, 2], |R_3| at most half the belief's gap."""
+    """Check the sums per step between checkpoints: costs in [0, 1], distances in [0, 2], and |R_3|."""
     times = np.append(0, trace.times)
     sums = np.vstack([np.zeros(steps.N_SUMS), trace.checkpoints.sums])
     step, rise = np.diff(times), np.diff(sums, axis=0)
@@ -137,16 +147,16 @@ def _sums(trace: Trace) -> Iterator[str]:
     for what, value, low, high in (
         ("C(s, a)", rise[:, steps.COST], 0.0 * step, step),
         ("c(b, a)", rise[:, steps.EXPECTED_COST], 0.0 * step, step),
-        ("the belief's gap", rise[:, steps.BELIEF_GAP], 0.0 * step, 2 * step),
-        ("the kernel's gap", rise[:, steps.KERNEL_GAP], 0.0 * step, 2 * step),
+        ("the distance of the beliefs", rise[:, steps.BELIEF_GAP], 0.0 * step, 2 * step),
+        ("the distance of the kernels", rise[:, steps.KERNEL_GAP], 0.0 * step, 2 * step),
         ("R_3", rise[:, steps.COST_GAP], -half, half),
     ):
-        for k in np.flatnonzero((value < low - slack) | (value > high + slack)):  # never where not a number
+        for k in np.flatnonzero((value < low - slack) | (value > high + slack)):  # False for NaN
             yield f"{what} adds up to {value[k]:.6g} over steps {times[k] + 1} to {times[k + 1]}: impossible"
 
 
 def starts_of(trace: Trace) -> Index:
-    """[K_T]: t_k."""
+    """[K_T]: the first steps t_k of the episodes."""
     return np.array([episode.start for episode in trace.episodes], np.int64)
 
 
@@ -160,10 +170,23 @@ def _ruled_out(trace: Trace) -> int:
 def check_pseudo_counts(
     traces: Sequence[Trace], alphas: Sequence[float] = (0.1, 0.25, 0.5, 0.75), *, false_alarm: float = 1e-6
 ) -> list[Issue]:
-    """P(m̃_t(s, a) < α n_t(s, a)) ≤ α, for runs whose worlds were drawn from the agent's prior.
+    """Test P(m̃_t(s, a) < α n_t(s, a)) ≤ α for runs whose true kernels are sampled from the agent's prior.
 
-    Exact one-sided binomial tests, one for each checkpoint, pair and α, which together cry wolf with
-    probability `false_alarm` at most.
+    There is one exact one-sided binomial test for each checkpoint, pair of state and action, and α.
+
+    Parameters
+    ----------
+    traces
+        The runs, with the same checkpoints.
+    alphas
+        The values of α.
+    false_alarm
+        The total probability of an issue if the inequality holds.
+
+    Returns
+    -------
+    list of Issue
+        One error for each rejected inequality.
     """
     frequency = pseudo_count_frequency(traces, alphas)  # [alphas, K, A, S]
     times, names = common_times(traces), traces[0].model.setting.names
@@ -178,14 +201,14 @@ def check_pseudo_counts(
 
 
 def pseudo_count_frequency(traces: Sequence[Trace], alphas: Sequence[float]) -> Array:
-    """[alphas, K, A, S]: how often m̃_t < α n_t.
+    """[alphas, K, A, S]: the frequency of m̃_t < α n_t over runs.
 
-    A checkpoint after t actions has m̃_t, and visits that count step t, too: n_{t+1}. Which state that step
-    was in is not kept, so one is taken off every state under a_t: n_t or less, and the frequency can only be
-    too low.
+    A checkpoint after t actions contains m̃_t, but its visit counts include step t and so are n_{t+1}. The
+    state at step t is not recorded, so 1 is subtracted from the counts of all states under a_t. The result is
+    at most n_t, so the frequency is never too high.
     """
     if any(not 0.0 <= alpha <= 1.0 for alpha in alphas):
-        raise InvalidModelError(f"alphas are {tuple(alphas)}: wanted numbers between 0 and 1")
+        raise InvalidModelError(f"alphas are {tuple(alphas)}, not numbers between 0 and 1")
     common_times(traces)
     below = 0.0
     for trace in traces:

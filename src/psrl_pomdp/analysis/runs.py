@@ -1,4 +1,4 @@
-"""Runs for the Bayesian regret: θ* ~ f anew for each seed, and a plan for each world."""
+"""Runs for the Bayesian regret: each seed has its own true kernel θ* ~ f, with a plan for it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..protocols import Prior
 from ..simulation.runs import Agent, simulate
 from ..simulation.trace import Trace
 
-_WORLD = 2  # the stream of draws from the prior; 0 is the agent's and 1 the world's chance
+_TRUE_MODEL = 2  # random stream of the true kernel; 0 is that of the agent and 1 that of the simulation
 
 
-def drawn_world(prior: Prior, seed: int) -> POMDP:
-    """A world with θ* ~ f."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_WORLD,)))
+def true_model(prior: Prior, seed: int) -> POMDP:
+    """Return a model with θ* ~ f."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_TRUE_MODEL,)))
     return sample_model(prior, rng, name=f"draw {seed}")
 
 
@@ -37,9 +37,29 @@ def bayesian_runs(
     max_work: float | None = 3e8,
     checkpoints: Sequence[int] | None = None,
 ) -> tuple[list[Trace], list[Plan]]:
-    """Runs of `agent(seed)`, by default Algorithm 1 with this prior, each in a world drawn from the prior.
+    """Simulate runs for the Bayesian regret, each with a true kernel sampled from the prior.
 
-    What comes back goes into `regret_curve`. Plans for a finite set are made once for each kernel.
+    Parameters
+    ----------
+    prior
+        The prior f on transition kernels.
+    horizon
+        The number of steps of each run.
+    seeds
+        The number of runs, or their seeds.
+    agent
+        Called with a seed to create an agent; by default Algorithm 1 with this prior.
+    budget
+        The planning budget of the default agent.
+    tolerance, max_work
+        The limits of the plans for the true models. Runs with the same true kernel share one plan.
+    checkpoints
+        The steps at which a trace records its sums; by default they are logarithmically spaced.
+
+    Returns
+    -------
+    traces, plans
+        One trace and one plan for each run, as `regret_curve` takes them.
 
     >>> from psrl_pomdp import problem
     >>> traces, plans = bayesian_runs(problem("separated").family, 100, seeds=3)
@@ -50,7 +70,7 @@ def bayesian_runs(
     known: dict[str, Plan] = {}
     traces = []
     for seed in range(seeds) if isinstance(seeds, int) else seeds:
-        world = drawn_world(prior, seed)
+        world = true_model(prior, seed)
         if world.fingerprint not in known:
             known[world.fingerprint] = plan(world, tolerance, max_work=max_work)
         traces.append(simulate(world, make(seed), horizon, seed, checkpoints=checkpoints))

@@ -121,17 +121,17 @@ def summarise(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
         "model": model.name,
         "prior": prior,
         "assumptions": [
-            {"name": each.name, "verdict": each.verdict, "words": each.words, **each.numbers}
+            {"name": each.name, "verdict": each.verdict, "words": each.message, **each.numbers}
             for each in found.aspects
         ],
         "confusions": [
             {
                 "kernels": list(each.kernels),
                 "actions": [model.setting.names.action(a) for a in each.actions],
-                "never_told_apart": each.never,
+                "never_told_apart": each.indistinguishable,
                 "excess": list(each.excess),
                 "harmless": each.harmless,
-                "words": each.words(model.setting),
+                "words": each.text(model.setting),
             }
             for each in found.confusions
         ],

@@ -19,7 +19,7 @@ def curves(source: Store | StudyResults) -> dict[str, RegretCurve]:
     found = {}
     for agent, runs in StudyResults.of(source).by_agent.items():
         ends = np.array([result.regret_interval() for result in runs])  # [R, 2, K]
-        found[agent] = RegretCurve("controlled", np.array(runs[0].times), ends[:, 0], ends[:, 1])
+        found[agent] = RegretCurve("control_variate", np.array(runs[0].times), ends[:, 0], ends[:, 1])
     return found
 
 
