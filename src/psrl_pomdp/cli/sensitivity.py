@@ -85,15 +85,16 @@ def command(
             executor=pool,
             progress=_progress,
         )
+    rows = [_row(each) for each in found]
     document = {
         "problem": what,
         "horizon": horizon,
         "seeds": seeds,
         "unit": model.setting.units.total_name,
-        "rows": [_row(each) for each in found],
+        "rows": rows,
     }
     if click.get_current_context().info_name == OLD_NAME:
-        document["doubts"] = [_old_row(row) for row in document["rows"]]
+        document["doubts"] = [_old_row(row) for row in rows]
     if as_json:
         print_json(document)
     else:
