@@ -22,10 +22,11 @@ from .common import (
     prior_option,
 )
 from .run import asked_study, given_flags, names, refuse_misfits
-from .study_display import engine_options, show_and_run
+from .study_display import engine_options, exit_if_failed, show_and_run
 
 if TYPE_CHECKING:
     from ..studies import Study
+    from ..studies.runner import Progress
     from ..studies.study_results import StudyResults
 
 
@@ -75,7 +76,7 @@ def command(
     from ..studies.store import Store
     from ..studies.study_results import StudyResults
 
-    failures: list[str] = []
+    progress: Progress | None = None
     refused: dict[str, str] = {}
     if _is_study_folder(what):
         if given := given_flags(parameters, flags | {"out": out}):
@@ -86,16 +87,17 @@ def command(
     else:
         study, refused = _study(what, parameters, flags)
         store = Store.create(out or folder_for(what, "comparison"), study)
-        failures = show_and_run(store, workers, engine).failures
+        progress = show_and_run(store, workers, engine)
     results = StudyResults(store)
-    document = compare(results, refused) | {"failures": failures, "folder": str(store.folder)}
+    document = compare(results, refused) | {"folder": str(store.folder)}
+    document["failures"] = progress.failures if progress else []
     document["files"] = _written(results)
     if as_json:
         print_json(document)
     else:
         _print(document)
-    if failures:
-        click.get_current_context().exit(1)
+    if progress:
+        exit_if_failed(store, progress)
 
 
 def _is_study_folder(what: str) -> bool:
@@ -244,13 +246,16 @@ def _print_verdicts(document: dict[str, Any]) -> None:
         mark = "" if pair["same_information"] else "*"
         better_than[pair["better"]].append(pair["worse"] + mark)
     out = console()
-    lines = [f"  {agent}: than {', '.join(worse)}" for agent, worse in better_than.items() if worse]
+    lines = [
+        f"  {agent} has less regret than {', '.join(worse)}" for agent, worse in better_than.items() if worse
+    ]
     if lines:
-        title = f"\nSignificantly less regret (all together with {document['level']:.0%} confidence):"
+        title = f"\nSignificant differences (all together with {document['level']:.0%} confidence):"
         out.print(Text(title, style="bold"))
         for line in lines:
             out.print(Text(plain(line)))
     if any(not pair["same_information"] for pair in sure):
         out.print(Text("  * has other prior information", style="dim"))
     if left := len(document["pairs"]) - len(sure):
-        out.print(Text(f"{left} pairs differ by no significant amount; --json lists them", style="dim"))
+        pairs = "1 pair of agents differs" if left == 1 else f"{left} pairs of agents differ"
+        out.print(Text(f"{pairs} by no significant amount; --json lists every pair", style="dim"))
