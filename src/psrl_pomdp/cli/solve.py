@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 GAP_LEFT_OPEN = 3  # the exit code
-_FIGURES = (".png", ".svg", ".pdf")
+FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def _writable(context: click.Context, option: click.Parameter, value: str | None) -> Path | None:
@@ -33,7 +33,7 @@ def _writable(context: click.Context, option: click.Parameter, value: str | None
     if value is None:
         return None
     path = Path(value)
-    endings = (".npz",) if option.name == "save" else _FIGURES
+    endings = (".npz",) if option.name == "save" else FIGURE_ENDINGS
     if path.suffix.lower() not in endings:
         raise click.BadParameter(f"{value!r} does not end in {' or '.join(endings)}")
     if path.is_dir():
@@ -157,7 +157,7 @@ def command(
         limits["memory_limit"] = 1e9 * memory_limit
     if max_points is not None:
         limits["max_points"] = max_points
-    result = _solve(found, tolerance, **limits)
+    result = solve_and_show_progress(found, tolerance, **limits)
     try:
         _write(result, found, save, figure)
     finally:  # also if the disk is full
@@ -170,7 +170,7 @@ def command(
         click.get_current_context().exit(GAP_LEFT_OPEN)
 
 
-def _solve(model: POMDP, tolerance: float, **limits: Any) -> Plan:
+def solve_and_show_progress(model: POMDP, tolerance: float, **limits: Any) -> Plan:
     from ..planning import plan
 
     try:
