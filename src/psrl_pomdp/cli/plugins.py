@@ -10,30 +10,32 @@ from .common import console, json_option, note, plain, print_json
 
 if TYPE_CHECKING:
     from ..registry import Plugin
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp plugins executors
+  psrl-pomdp plugins --check mymodule:MyAgent problems=mymodule:my_problem
+"""
 
 
-@click.command("plugins", short_help="List plug-ins of this and of other packages, and check them.")
+@click.command(
+    "plugins", epilog=_EXAMPLES, short_help="List the plug-ins of this and other packages, and test them."
+)
 @click.argument("names", metavar="[NAME|GROUP|PACKAGE]...", nargs=-1)
-@click.option("--check", is_flag=True, help="Load each and hold it to the contract of its group.")
+@click.option("--check", is_flag=True, help="Load each plug-in and test it.  [default: only list them]")
 @json_option
 def command(names: tuple[str, ...], check: bool, as_json: bool) -> None:
-    """List priors, agents, planners, problems, executors and file formats.
+    """List the priors, agents, planners, problems, executors and file formats that can be used, or test them.
 
-    Installed packages add to them by entry points. Without a NAME, a GROUP or a PACKAGE all of them are
-    listed. With --check each one is loaded and tried. An importable path such as mypackage.agent:MyAgent is
-    checked as an agent; write priors=mypackage:MyPrior for another group.
-
-    \b
-    Examples:
-      psrl-pomdp plugins
-      psrl-pomdp plugins executors
-      psrl-pomdp plugins --check my-package
-      psrl-pomdp plugins --check mymodule:MyAgent priors=mymodule:MyPrior
+    Each line has a name, the package that provides it, and its importable path. Installed packages add
+    plug-ins by entry points; all of them are listed if no NAME, GROUP or PACKAGE is given. With --check each
+    plug-in is loaded and tested for what its group requires, and its errors and warnings follow its line.
+    An importable path such as mymodule:MyAgent is tested as an agent; write priors=mymodule:my_prior for
+    another group.
 
     \b
     Exit codes:
-      0  nothing is wrong
-      1  some plug-in cannot be used, or there was an error, described on stderr
+      0  no plug-in has an error
+      1  a plug-in cannot be used, or there was an error, described on stderr
       2  a mistake in the command line
     """
     rows = [_row(plugin) for plugin in _chosen(names)]

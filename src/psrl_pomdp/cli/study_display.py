@@ -45,10 +45,14 @@ def engine_options(command: Command) -> Command:
         show_default=True,
         metavar="ENGINE",
         callback=_known_engine,
-        help=f"{', '.join(BUILT_IN['executors'])}, dask://HOST:PORT, ray://HOST:PORT, or a plug-in's.",
+        help=f"Where the runs are computed: {', '.join(BUILT_IN['executors'])}, dask://HOST:PORT, "
+        "ray://HOST:PORT, or a plug-in.",
     )(command)
     return click.option(
-        "--workers", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]"
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Number of processes.  [default: one per core]",
     )(command)
 
 
