@@ -26,11 +26,11 @@ Examples:
 def command(names: tuple[str, ...], check: bool, as_json: bool) -> None:
     """List the priors, agents, planners, problems, executors and file formats that can be used, or test them.
 
-    Each line has a name, the package that provides it, and its importable path. Installed packages add
-    plug-ins by entry points; all of them are listed if no NAME, GROUP or PACKAGE is given. With --check each
-    plug-in is loaded and tested for what its group requires, and its errors and warnings follow its line.
-    An importable path such as mymodule:MyAgent is tested as an agent; write priors=mymodule:my_prior for
-    another group.
+    Each line has a name, the package that provides it, and its importable path if there is room. Installed
+    packages add plug-ins by entry points; all of them are listed if no NAME, GROUP or PACKAGE is given. With
+    --check each plug-in is loaded and tested for what its group requires, and its errors and warnings follow
+    its line. An importable path such as mymodule:MyAgent is tested as an agent; write
+    priors=mymodule:my_prior for another group.
 
     \b
     Exit codes:
@@ -88,25 +88,21 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]], checked: bool) -> None:
-    from rich.table import Table
+    """Print a line for each plug-in, under the name of its group, with its findings below it in full."""
     from rich.text import Text
 
-    out, group, table = console(), "", Table()
-    narrow = out.width < 100
-    for i, row in enumerate(rows):
+    out, group = console(), ""
+    wide = max([18, *(len(plain(row["name"])) for row in rows)])
+    for row in rows:
         if row["group"] != group:
             group = row["group"]
-            table = Table(box=None, pad_edge=False, show_header=False)
-            table.add_column(no_wrap=True, min_width=18)
-            table.add_column(no_wrap=True, min_width=24)
             out.print(Text(f"{group}:", style="bold"))
-        origin = f"{row['package']} {row['version']}".strip() or "no package"
-        cells = [f"  {row['name']}", origin, *([] if narrow else [row["object"]])]
-        table.add_row(*(Text(plain(cell)) for cell in cells))
+        origin = plain(f"{row['package']} {row['version']}".strip() or "no package")
+        line = f"  {plain(row['name']):{wide}}  {origin:{24}}"
+        where = f"  {plain(row['object'])}"
+        out.print(Text(line + where if len(line + where) <= out.width else line.rstrip()))
         for finding in row.get("findings", ()):
-            table.add_row(Text(""), Text(plain(f"{finding['severity']}: {finding['text']}"), overflow="fold"))
-        if i + 1 == len(rows) or rows[i + 1]["group"] != group:
-            out.print(table)
+            out.print(Text(f"    {finding['severity']}: {plain(finding['text'])}"))
     if checked:
         wrong = sum(any(f["severity"] == "error" for f in row["findings"]) for row in rows)
         out.print(f"{len(rows)} plug-ins were checked; {wrong or 'none'} cannot be used.")
