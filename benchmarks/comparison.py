@@ -64,12 +64,12 @@ def _regret(row: dict[str, Any], i: int) -> str:
 
 
 def _verdicts(document: dict[str, Any]) -> list[str]:
-    """Whom PSRL-POMDP is surely ahead of, and who is ahead of it."""
+    """Return which agents have significantly more regret than PSRL-POMDP, and which have less."""
     sure = [pair for pair in document["pairs"] if pair["sure"]]
     behind = [pair["worse"] for pair in sure if pair["better"] == "psrl"]
     before = [pair["better"] for pair in sure if pair["worse"] == "psrl"]
     level = f"(all {len(document['pairs'])} pairs at once with {document['level']:.0%} confidence)"
-    words = f"`psrl` is ahead of {_listed(behind)}, and behind {_listed(before)} {level}."
+    words = f"`psrl` has less regret than {_listed(behind)}, and more regret than {_listed(before)} {level}."
     return [words, ""]
 
 
@@ -81,7 +81,7 @@ def _refused(document: dict[str, Any]) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names)) or "nobody"
+    return ", ".join(f"`{name}`" for name in sorted(names)) or "no agent"
 
 
 def main() -> None:

@@ -294,16 +294,65 @@ def test_a_missing_file_is_told_without_a_number(
     assert "Errno" not in err
 
 
-def test_every_help_fits_into_eighty_columns() -> None:
+def help_pages() -> dict[str, str]:
+    """The help of the program, under an empty name, and of each command."""
     from click import Context
 
     from psrl_pomdp.cli import cli
 
     top = Context(cli, info_name="psrl-pomdp")
-    pages = [cli.get_help(top)]
+    pages = {"": cli.get_help(top)}
     for name in cli.list_commands(top):
         found = cli.get_command(top, name)
         assert found is not None
-        pages.append(found.get_help(Context(found, parent=top, info_name=name, terminal_width=80)))
-    long = [line for page in pages for line in page.splitlines() if len(line) > 80]
+        pages[name] = found.get_help(Context(found, parent=top, info_name=name, terminal_width=80))
+    return pages
+
+
+def test_every_help_fits_into_eighty_columns() -> None:
+    long = [line for page in help_pages().values() for line in page.splitlines() if len(line) > 80]
     assert not long
+
+
+def test_every_help_ends_with_examples_whose_options_exist() -> None:
+    from psrl_pomdp.cli import cli
+
+    pages = help_pages()
+    assert len(pages) > 12
+    for name, page in pages.items():
+        if not name:
+            continue
+        _, heading, block = page.rpartition("\n  Examples:\n")
+        assert heading, name
+        examples = [line.split() for line in block.splitlines()]
+        assert any(words[:2] == ["psrl-pomdp", name] for words in examples)
+        for program, command, *words in examples:
+            assert program == "psrl-pomdp"
+            found = cli.get_command(None, command)  # type: ignore[arg-type]
+            assert found is not None
+            known = {option for parameter in found.params for option in parameter.opts}
+            assert {word for word in words if word.startswith("-")} <= known
+
+
+def test_every_help_says_the_default_of_each_option() -> None:
+    """Flags are off; `--help` and `--version` have none."""
+    import re
+
+    checked = 0
+    for name, page in help_pages().items():
+        options = page.partition("\nOptions:\n")[2].partition("\n\n")[0]
+        for option in re.split(r"\n  (?=-)", "\n" + options)[1:]:
+            takes_a_value = re.match(r"(-\w, )?--[\w-]+ [A-Z\[]", option)
+            checked += takes_a_value is not None
+            assert not takes_a_value or "[default:" in option, (name, option)
+    assert checked > 40
+
+
+def test_no_help_uses_words_of_the_source_code() -> None:
+    import re
+
+    private = (
+        r"\b(told|kept|doubt(ful)?|words|jobs?|bare|effort|readings?|worlds?|learners?|families|family)\b"
+    )
+    for name, page in help_pages().items():
+        assert not re.search(private, page.replace("psrl-family", ""), re.IGNORECASE), name

@@ -185,7 +185,7 @@ def test_mistakes_are_refused_before_planning(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.npz").mkdir()
-    monkeypatch.setattr(solve, "_solve", lambda *_: pytest.fail("planned all the same"))
+    monkeypatch.setattr(solve, "solve_and_show_progress", lambda *_: pytest.fail("planned all the same"))
     code, out, err = run("solve", "tiger", *arguments, capsys=capsys)
     assert code == 2
     assert out == ""
@@ -293,7 +293,10 @@ def test_a_memory_limit_leaves_certified_bounds(capsys: pytest.CaptureFixture[st
 def test_solve_from_a_thread() -> None:
     """Which may not set handlers."""
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(solve._solve, problem("tiger"), tolerance=1e-2).result().status == "closed"
+        assert (
+            pool.submit(solve.solve_and_show_progress, problem("tiger"), tolerance=1e-2).result().status
+            == "closed"
+        )
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
@@ -516,9 +519,9 @@ def test_triangle_cells_are_equal_and_all() -> None:
 
 def test_readings_with_the_same_successor_go_together() -> None:
     readings = ("a", "b", "c", "d", "e", "f")
-    assert policy_words._edges(readings, [1, 2, 1, None, 7, 2], 7) == "a, c → 1; b, f → 2; e → stays"
-    assert policy_words._edges(readings, [3, 1, 3, 3, 3, 3], 0) == "b → 1; else → 3"
-    assert policy_words._edges(readings, [3, None, 3, 3, 3, 3], 3) == "any observation → stays"
+    assert policy_words.edges_text(readings, [1, 2, 1, None, 7, 2], 7) == "a, c → 1; b, f → 2; e → stays"
+    assert policy_words.edges_text(readings, [3, 1, 3, 3, 3, 3], 0) == "b → 1; else → 3"
+    assert policy_words.edges_text(readings, [3, None, 3, 3, 3, 3], 3) == "any observation → stays"
 
 
 def test_large_controllers_are_cut_short() -> None:
@@ -608,7 +611,7 @@ def test_regions_of_the_triangle_have_the_shares() -> None:
     vectors = found.controller.vectors
     area = dict.fromkeys(range(4), 0.0)
     for node in np.unique(policy_words.best_nodes(vectors, policy_words.triangle_cells())):
-        x, y = plan_figures._region(vectors[node], vectors).T[:2]
+        x, y = plan_figures.region(vectors[node], vectors).T[:2]
         area[int(found.controller.actions[node])] += abs(x @ np.roll(y, 1) - y @ np.roll(x, 1))
     for action, share in policy_words.action_shares(found).items():
         assert area[action] == pytest.approx(share, abs=0.01)
@@ -642,11 +645,11 @@ def test_figures_leave_pyplot_alone() -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(plan_figures, "find_spec", lambda _: None)
-    monkeypatch.setattr(solve, "_solve", lambda *_: pytest.fail("planned all the same"))
+    monkeypatch.setattr(solve, "solve_and_show_progress", lambda *_: pytest.fail("planned all the same"))
     code, _, err = run("solve", "tiger", "--figure", "tiger.png", capsys=capsys)
     assert code == 1
     assert 'pip install "psrl-pomdp[report]"' in err
 
 
 def test_the_endings_are_the_same_everywhere() -> None:
-    assert solve._FIGURES == plan_figures.ENDINGS
+    assert solve.FIGURE_ENDINGS == plan_figures.ENDINGS

@@ -507,7 +507,7 @@ def test_another_version_than_that_of_the_beginning_is_told(tmp_path: Path) -> N
         ("agents", "Wild", "error", "its action 99 at step 1"),
         ("agents", "Failing", "error", r"raised KeyError\('oops'\) when an agent was made"),
         ("priors", "no_prior", "error", "which is no prior"),
-        ("planners", "wrong_planner", "error", "does not hold the optimum"),
+        ("planners", "wrong_planner", "error", "does not contain the optimum"),
         ("planners", "NUMBER", "error", "cannot be called"),
         ("problems", "shaky_problem", "error", "made twice"),
         ("executors", "LossyEngine", "error", "an error that a job raises is lost"),

@@ -122,8 +122,11 @@ def test_the_old_names_work_and_warn() -> None:
             assert getattr(sensor_sensitivity_module, old) is getattr(sensor_sensitivity_module, new)
     with pytest.raises(AttributeError, match="doubts"):
         _ = sensor_sensitivity_module.doubts
-    curves = [RegretCurve("controlled", np.array([1]), np.zeros((2, 1)), np.zeros((2, 1)))] * 2
-    found = SensorSensitivity(0.1, *curves, 0.0)
+    known, learned = (
+        RegretCurve("controlled", np.array([1]), np.full((2, 1), regret), np.full((2, 1), regret))
+        for regret in (1.0, 2.0)
+    )
+    found = SensorSensitivity(0.1, known, learned, 0.0)
     with pytest.warns(DeprecationWarning, match=r"\.learns is now SensorSensitivity\.learned_dynamics"):
         assert found.learns is found.learned_dynamics
     with pytest.warns(DeprecationWarning, match=r"\.knows is now SensorSensitivity\.known_dynamics"):

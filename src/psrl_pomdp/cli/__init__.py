@@ -56,26 +56,32 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="psrl-pomdp")
-@click.option("--debug", is_flag=True, help="Show where an error was raised; may stand anywhere.")
-@click.option("--quiet", is_flag=True, help="Print errors and --json only; may stand anywhere.")
+@click.option(
+    "--debug", is_flag=True, help="Show the traceback of an error; can be given after the command too."
+)
+@click.option(
+    "--quiet",
+    is_flag=True,
+    help="Print only errors and the output of --json; can be given after the command too.",
+)
 def cli(debug: bool, quiet: bool) -> None:
     """Learn to control systems whose state is hidden and whose dynamics are unknown.
 
     \b
     Start here:
-      psrl-pomdp demo                     a first look, within a minute
-      psrl-pomdp problems                 what comes with the package
-      psrl-pomdp show machine-repair      one problem, in words and numbers
-      psrl-pomdp show my-model.pomdp      a model of your own, checked
-      psrl-pomdp solve machine-repair     bounds on its best average, and a policy
-      psrl-pomdp verify plan.npz tiger    the bounds of a saved plan, proved again
+      psrl-pomdp demo                     an example, within a minute
+      psrl-pomdp problems                 the problems of the library
+      psrl-pomdp show machine-repair      a summary of one problem
+      psrl-pomdp show my-model.pomdp      a summary and a check of your model
+      psrl-pomdp solve machine-repair     bounds on the optimal average, a policy
+      psrl-pomdp verify plan.npz tiger    prove the bounds of a saved plan again
       psrl-pomdp check separated          which of the paper's assumptions hold
-      psrl-pomdp run tiger                learn it many times, measure the regret
-      psrl-pomdp resume tiger-results     run what a crash or Ctrl-C has left
-      psrl-pomdp compare railway          compare it with other learners
-      psrl-pomdp report tiger-results     write a study as one page
+      psrl-pomdp run tiger                simulate agents, measure their regret
+      psrl-pomdp resume tiger-results     continue after a crash or Ctrl-C
+      psrl-pomdp compare railway          test which agent has less regret
+      psrl-pomdp report tiger-results     write an HTML page about a study
       psrl-pomdp sensitivity railway      the cost of an inexact observation model
-      psrl-pomdp plugins                  what this and other packages bring
+      psrl-pomdp plugins                  list the agents, priors, executors, ...
     """
 
 

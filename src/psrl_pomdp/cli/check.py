@@ -29,9 +29,16 @@ if TYPE_CHECKING:
 ASSUMPTION_FAILS = 3  # the exit code
 _MOST_LISTED = 10
 _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp check separated
+  psrl-pomdp check my-model.pomdp --json
+"""
 
 
-@click.command("check", short_help="Say which of the paper's assumptions hold, with margins.")
+@click.command(
+    "check", epilog=_EXAMPLES, short_help="Say which of the paper's assumptions hold, with margins."
+)
 @model_argument("model")
 @parameter_option
 @normalize_option
@@ -39,21 +46,21 @@ _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
     "--prior",
     "kind",
     type=click.Choice(PRIOR_KINDS),
-    help="The learner's prior.  [default: the problem's finite family where it has one]",
+    help="The prior of the agent.  [default: finite if the problem has a finite prior, otherwise dirichlet]",
 )
 @click.option(
     "--horizon",
     type=click.IntRange(min=10, max=10**6),
     default=1000,
     show_default=True,
-    help="How long the simulated runs are.",
+    help="Steps of each simulated run.",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(min=1, max=1000),
     default=8,
     show_default=True,
-    help="How many simulated runs there are.",
+    help="Number of simulated runs.",
 )
 @json_option
 def command(
@@ -67,17 +74,12 @@ def command(
 ) -> None:
     """Say which of the paper's assumptions hold for a problem and a prior, and with what margins.
 
-    Planning settles whether the best average depends on the start. For a finite family, a certified bound
-    says how clearly readings tell its kernels apart; pairs of kernels without such a margin are named, with
-    what confusing them costs. How fast beliefs and kernels are learned is only estimated, from short
-    simulated runs, and marked as an estimate. A model file has no family: its prior is Dirichlet(1) on the
-    transitions to which it gives a positive probability.
-
-    \b
-    Examples:
-      psrl-pomdp check separated
-      psrl-pomdp check tiger --prior dirichlet --seeds 20
-      psrl-pomdp check my-model.pomdp --json
+    The output has a verdict with the reason for each assumption, and the regret bounds that follow. The
+    planner decides assumption 1, that the optimal average does not depend on the initial state. For a finite
+    prior, a proved bound decides assumption 2, that observations distinguish the kernels; the output lists
+    the pairs of kernels without such a bound, and the cost of confusing them. Assumptions 3 and 4, on the
+    errors of beliefs and kernels, are estimated from simulated runs and marked as estimates. The prior of a
+    model file is Dirichlet(1) on the transitions that have positive probability in the file.
 
     \b
     Exit codes:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 _quiet = False
 _UNSEEN = re.compile(r"[^\n -~]")  # what may not be printable
 _LONGEST = 1000  # characters of an error
@@ -64,7 +64,8 @@ parameter_option = click.option(
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A parameter of a named problem, such as -p accuracy=0.9; may be repeated.",
+    help="Set a parameter of a problem of the library, such as -p accuracy=0.9; may be repeated.  "
+    "[default: as psrl-pomdp show NAME prints it]",
 )
 
 
@@ -81,16 +82,22 @@ def _known_prior(context: click.Context, option: click.Parameter, value: str | N
     return value
 
 
-prior_option = click.option(
-    "--prior",
-    metavar="NAME",
-    callback=_known_prior,
-    help=f"What learners believe at first: {', '.join(BUILT_IN['priors'])}, or a plug-in's.",
-)
+def prior_option(default: str) -> Callable[[Command], Command]:
+    """--prior, with a description of its default."""
+    return click.option(
+        "--prior",
+        metavar="NAME",
+        callback=_known_prior,
+        help=f"Prior of the agents that use one: {', '.join(BUILT_IN['priors'])}, or a plug-in.  "
+        f"[default: {default}]",
+    )
 
 
 normalize_option = click.option(
-    "--normalize", is_flag=True, help="Rescale rows of a file whose sum differs from 1 by at most 0.01."
+    "--normalize",
+    is_flag=True,
+    help="Rescale rows of probabilities in a file whose sum differs from 1 by at most 0.01.  "
+    "[default: such a file is an error]",
 )
 
 

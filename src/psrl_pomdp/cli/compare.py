@@ -22,25 +22,49 @@ from .common import (
     prior_option,
 )
 from .run import asked_study, given_flags, names, refuse_misfits
-from .study_display import engine_options, show_and_run
+from .study_display import engine_options, exit_if_failed, show_and_run
 
 if TYPE_CHECKING:
     from ..studies import Study
+    from ..studies.runner import Progress
+    from ..studies.store import Store
     from ..studies.study_results import StudyResults
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp compare railway --agents psrl,calendar,random --seeds 4
+  psrl-pomdp compare railway --agents psrl,mymodule:MyAgent --out mine
+  psrl-pomdp compare railway-comparison
+"""
 
 
 @click.command(
-    "compare", short_help="Compare agents on the same true models, and test which has less regret."
+    "compare",
+    epilog=_EXAMPLES,
+    short_help="Compare agents on the same true models, and test which has less regret.",
 )
 @model_argument("what", "NAME|FILE|STUDY.toml|DIR")
 @parameter_option
-@click.option("--agents", metavar="NAMES", help="Comma-separated.  [default: all that fit the problem]")
-@click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
-@click.option("--seeds", type=click.IntRange(min=2), metavar="N", help="Runs of every agent.  [default: 16]")
-@prior_option
-@click.option("--bayesian", is_flag=True, help="Draw a new true model from the prior for every run.")
+@click.option(
+    "--agents", metavar="NAMES", help="The agents, separated by commas.  [default: all that fit the problem]"
+)
+@click.option(
+    "--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of each run.  [default: 10000]"
+)
+@click.option(
+    "--seeds", type=click.IntRange(min=2), metavar="N", help="Number of runs of each agent.  [default: 16]"
+)
+@prior_option("dirichlet, and finite for psrl-family")
+@click.option(
+    "--bayesian",
+    is_flag=True,
+    help="Draw a new true model from the prior for each run.  [default: the model of the problem]",
+)
 @click.option("--seed", type=int, help="Seed of all random numbers.  [default: 0]")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the results.  [default: NAME-comparison]",
+)
 @engine_options
 @json_option
 def command(
@@ -56,26 +80,28 @@ def command(
 
     The table lists the agents by their prior information, with the regret at several times, half the width of
     its 95 % interval, the processor time of a step, the planning time of a run, and the memory. Below the
-    table each agent is followed by the agents that have significantly more regret; all of these statements
-    hold together with 99 % confidence. An agent that does not fit the problem is listed with the reason. DIR
-    is the folder of a finished study.
+    table, lines such as "psrl has less regret than random" list the significant differences; all of these
+    statements hold together with 99 % confidence. An agent that does not fit the problem is listed with the
+    reason. The folder --out holds the results, the tables runs.csv and episodes.csv, and the figure
+    comparison.svg. With DIR, the folder of a study, nothing is run: the results that it has are compared.
 
-    AGENTS are kinds of `psrl-pomdp plugins agents`, variants such as psrl-tsde, and importable paths of
-    classes. A class in a module of the current directory takes (setting, seed=0) and has act(observation).
+    --agents takes names that `psrl-pomdp plugins agents` lists, variants such as psrl-fixed-100, and
+    importable paths of classes, such as mymodule:MyAgent for a class in mymodule.py of the current directory.
+    The class is called with (setting, seed=0), and its method act(observation) returns an action. The
+    observation is None before the first one.
 
     \b
-    Examples:
-      psrl-pomdp compare railway
-      psrl-pomdp compare random-readout --agents psrl,oas-ucrl,seeu-known
-      psrl-pomdp compare railway --agents psrl,mymodule:MyAgent,random
-      psrl-pomdp compare study.toml --json
-      psrl-pomdp compare railway-comparison
+    Exit codes:
+      0  every run has a result
+      1  a run failed, or there was an error, described on stderr
+      2  a mistake in the command line
+      130  interrupted by Ctrl-C; psrl-pomdp resume DIR computes the missing runs
     """
     from ..studies.comparison import compare
     from ..studies.store import Store
     from ..studies.study_results import StudyResults
 
-    failures: list[str] = []
+    progress: Progress | None = None
     refused: dict[str, str] = {}
     if _is_study_folder(what):
         if given := given_flags(parameters, flags | {"out": out}):
@@ -83,19 +109,21 @@ def command(
         store = Store.open(Path(what))
         if not StudyResults(store).runs:
             raise click.ClickException(f"{what} holds no result to compare")
+        _note_missing(store)
     else:
         study, refused = _study(what, parameters, flags)
         store = Store.create(out or folder_for(what, "comparison"), study)
-        failures = show_and_run(store, workers, engine).failures
+        progress = show_and_run(store, workers, engine)
     results = StudyResults(store)
-    document = compare(results, refused) | {"failures": failures, "folder": str(store.folder)}
+    document = compare(results, refused) | {"folder": str(store.folder)}
+    document["failures"] = progress.failures if progress else []
     document["files"] = _written(results)
     if as_json:
         print_json(document)
     else:
         _print(document)
-    if failures:
-        click.get_current_context().exit(1)
+    if progress:
+        exit_if_failed(store, progress)
 
 
 def _is_study_folder(what: str) -> bool:
@@ -103,6 +131,14 @@ def _is_study_folder(what: str) -> bool:
     from ..problems import is_problem
 
     return Path(what).is_dir() and not is_problem(what)
+
+
+def _note_missing(store: Store) -> None:
+    """Say on stderr that a study has runs without a result, and how to compute them."""
+    missing = len(store.missing()[0])
+    if missing:
+        total = store.study.seeds * len(store.study.agents)
+        note(f"{missing} of {total} runs have no result; to compute them: psrl-pomdp resume {store.folder}")
 
 
 def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tuple[Study, dict[str, str]]:
@@ -244,13 +280,16 @@ def _print_verdicts(document: dict[str, Any]) -> None:
         mark = "" if pair["same_information"] else "*"
         better_than[pair["better"]].append(pair["worse"] + mark)
     out = console()
-    lines = [f"  {agent}: than {', '.join(worse)}" for agent, worse in better_than.items() if worse]
+    lines = [
+        f"  {agent} has less regret than {', '.join(worse)}" for agent, worse in better_than.items() if worse
+    ]
     if lines:
-        title = f"\nSignificantly less regret (all together with {document['level']:.0%} confidence):"
+        title = f"\nSignificant differences (all together with {document['level']:.0%} confidence):"
         out.print(Text(title, style="bold"))
         for line in lines:
             out.print(Text(plain(line)))
     if any(not pair["same_information"] for pair in sure):
         out.print(Text("  * has other prior information", style="dim"))
     if left := len(document["pairs"]) - len(sure):
-        out.print(Text(f"{left} pairs differ by no significant amount; --json lists them", style="dim"))
+        pairs = "1 pair of agents differs" if left == 1 else f"{left} pairs of agents differ"
+        out.print(Text(f"{pairs} by no significant amount; --json lists every pair", style="dim"))

@@ -5,17 +5,22 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp completion bash >> ~/.bashrc
+  psrl-pomdp completion zsh >> ~/.zshrc
+  psrl-pomdp completion fish > ~/.config/fish/completions/psrl-pomdp.fish
+"""
 
-@click.command("completion", short_help="Print a script that makes the shell complete commands.")
+
+@click.command(
+    "completion", epilog=_EXAMPLES, short_help="Print a script that makes the shell complete commands."
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print a script that makes a shell complete commands, options and names of problems.
+    """Print a script with which the Tab key completes commands, options and names of problems.
 
-    \b
-    Once and for all:
-      psrl-pomdp completion bash >> ~/.bashrc
-      psrl-pomdp completion zsh >> ~/.zshrc
-      psrl-pomdp completion fish > ~/.config/fish/completions/psrl-pomdp.fish
+    Append the script to the startup file of your shell, as in the examples, and open a new shell.
     """
     from . import cli
 

@@ -24,18 +24,25 @@ if TYPE_CHECKING:
 _PROBLEM = "railway"
 _CALENDAR, _ORACLE, _ROWS = "calendar", "knows-the-wear", "from-nothing"
 _WIDTH = 80
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp demo
+  psrl-pomdp demo --horizon 1000 --seeds 4 --out short-demo
+"""
 
 
-@click.command("demo", short_help="A first look: what learning saves on a railway track.")
+@click.command("demo", epilog=_EXAMPLES, short_help="A first look: what learning saves on a railway track.")
 @click.option(
     "--horizon", type=click.IntRange(min=10), default=5_000, show_default=True, metavar="N",
-    help="Inspections of a track.",
+    help="Number of inspections of each track.",
 )  # fmt: skip
 @click.option(
     "--seeds", type=click.IntRange(min=2), default=6, show_default=True, metavar="N",
-    help="Tracks for each maintainer.",
+    help="Simulated tracks for each maintainer.",
 )  # fmt: skip
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]")
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one per core]"
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -45,27 +52,21 @@ _WIDTH = 80
 )
 @json_option
 def command(horizon: int, seeds: int, workers: int | None, out: Path, as_json: bool) -> None:
-    """Learn when to repair a railway track whose condition is measured with errors.
+    """Compare four ways to decide when a railway track is repaired, and print what each costs.
 
-    A track wears from good to fair to poor, which costs 10, 100 or 800 euro from one inspection to the next.
-    An inspection gives a noisy indicator of the condition; a repair costs 200 euro and mostly helps. How fast
-    the track wears is not known.
+    The condition of a track wears from good to fair to poor, which costs 10, 100 or 800 euro from one
+    inspection to the next. An inspection gives a noisy indicator of the condition; a repair costs 200 euro
+    and mostly helps. How fast the track wears is not known.
 
     Four maintainers look after the same simulated tracks. The first repairs at fixed intervals, whatever the
     indicator says, with the interval that costs least: this is today's rule. The second knows how the track
     wears, and no policy costs less in the long run. The third learns which of a few candidate models is true.
     The fourth learns every probability from nothing.
 
-    For each of them the demo prints the average cost of an inspection; the sum saved in all inspections
+    For each of them the table has the average cost of an inspection; the sum saved in all inspections
     against the first maintainer, whose name is `calendar`; and the regret, which is the sum paid beyond the
     best possible long-run average. The number after ± is half the width of a 95 % interval. The folder holds
     a table of every run, a figure of the regret, and the study, which `psrl-pomdp report` turns into a page.
-
-    \b
-    Examples:
-      psrl-pomdp demo
-      psrl-pomdp demo --horizon 100000 --seeds 64 --out long-demo
-      psrl-pomdp demo --json
     """
     from ..studies.store import Store
     from ..studies.study_results import StudyResults

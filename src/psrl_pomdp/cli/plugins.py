@@ -10,30 +10,32 @@ from .common import console, json_option, note, plain, print_json
 
 if TYPE_CHECKING:
     from ..registry import Plugin
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp plugins executors
+  psrl-pomdp plugins --check mymodule:MyAgent problems=mymodule:my_problem
+"""
 
 
-@click.command("plugins", short_help="List plug-ins of this and of other packages, and check them.")
+@click.command(
+    "plugins", epilog=_EXAMPLES, short_help="List the plug-ins of this and other packages, and test them."
+)
 @click.argument("names", metavar="[NAME|GROUP|PACKAGE]...", nargs=-1)
-@click.option("--check", is_flag=True, help="Load each and hold it to the contract of its group.")
+@click.option("--check", is_flag=True, help="Load each plug-in and test it.  [default: only list them]")
 @json_option
 def command(names: tuple[str, ...], check: bool, as_json: bool) -> None:
-    """List priors, agents, planners, problems, executors and file formats.
+    """List the priors, agents, planners, problems, executors and file formats that can be used, or test them.
 
-    Installed packages add to them by entry points. Without a NAME, a GROUP or a PACKAGE all of them are
-    listed. With --check each one is loaded and tried. An importable path such as mypackage.agent:MyAgent is
-    checked as an agent; write priors=mypackage:MyPrior for another group.
-
-    \b
-    Examples:
-      psrl-pomdp plugins
-      psrl-pomdp plugins executors
-      psrl-pomdp plugins --check my-package
-      psrl-pomdp plugins --check mymodule:MyAgent priors=mymodule:MyPrior
+    Each line has a name, the package that provides it, and its importable path if there is room. Installed
+    packages add plug-ins by entry points; all of them are listed if no NAME, GROUP or PACKAGE is given. With
+    --check each plug-in is loaded and tested for what its group requires, and its errors and warnings follow
+    its line. An importable path such as mymodule:MyAgent is tested as an agent; write
+    priors=mymodule:my_prior for another group.
 
     \b
     Exit codes:
-      0  nothing is wrong
-      1  some plug-in cannot be used, or there was an error, described on stderr
+      0  no plug-in has an error
+      1  a plug-in cannot be used, or there was an error, described on stderr
       2  a mistake in the command line
     """
     rows = [_row(plugin) for plugin in _chosen(names)]
@@ -86,25 +88,21 @@ def _row(plugin: Plugin) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]], checked: bool) -> None:
-    from rich.table import Table
+    """Print a line for each plug-in, under the name of its group, with its findings below it in full."""
     from rich.text import Text
 
-    out, group, table = console(), "", Table()
-    narrow = out.width < 100
-    for i, row in enumerate(rows):
+    out, group = console(), ""
+    wide = max([18, *(len(plain(row["name"])) for row in rows)])
+    for row in rows:
         if row["group"] != group:
             group = row["group"]
-            table = Table(box=None, pad_edge=False, show_header=False)
-            table.add_column(no_wrap=True, min_width=18)
-            table.add_column(no_wrap=True, min_width=24)
             out.print(Text(f"{group}:", style="bold"))
-        origin = f"{row['package']} {row['version']}".strip() or "no package"
-        cells = [f"  {row['name']}", origin, *([] if narrow else [row["object"]])]
-        table.add_row(*(Text(plain(cell)) for cell in cells))
+        origin = plain(f"{row['package']} {row['version']}".strip() or "no package")
+        line = f"  {plain(row['name']):{wide}}  {origin:{24}}"
+        where = f"  {plain(row['object'])}"
+        out.print(Text(line + where if len(line + where) <= out.width else line.rstrip()))
         for finding in row.get("findings", ()):
-            table.add_row(Text(""), Text(plain(f"{finding['severity']}: {finding['text']}"), overflow="fold"))
-        if i + 1 == len(rows) or rows[i + 1]["group"] != group:
-            out.print(table)
+            out.print(Text(f"    {finding['severity']}: {plain(finding['text'])}"))
     if checked:
         wrong = sum(any(f["severity"] == "error" for f in row["findings"]) for row in rows)
         out.print(f"{len(rows)} plug-ins were checked; {wrong or 'none'} cannot be used.")

@@ -8,16 +8,21 @@ import click
 
 from .common import console, json_option, print_json, print_rows
 
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp problems
+  psrl-pomdp show river-swim
+"""
 
-@click.command("problems")
+
+@click.command("problems", epilog=_EXAMPLES, short_help="List the problems of the library.")
 @json_option
 def command(as_json: bool) -> None:
-    """List the problems that come with the package.
+    """List the problems of the library.
 
-    \b
-    Then look at one, with its parameters:
-      psrl-pomdp show river-swim
-      psrl-pomdp show river-swim -p n_states=10
+    The table has a row for each problem: its name, the numbers of states (S), actions (A) and observations
+    (O), the number of kernels of its finite prior if it has one, and a title. The names of problems from
+    other packages come below the table. --json adds the parameters.
     """
     from ..problems import catalogue, problem
     from ..registry import BUILT_IN, names
@@ -55,7 +60,9 @@ def command(as_json: bool) -> None:
     console().print(table)
     if others := [name for name in names("problems") if name not in BUILT_IN["problems"]]:
         click.echo(f"\nOther packages bring: {', '.join(others)}.")
-    click.echo("\nS states, A actions, O readings; kernels: size of the finite family that comes with it.")
+    click.echo(
+        "\nS states, A actions, O observations; kernels: the size of the finite prior, if there is one."
+    )
 
 
 def _sizes(row: dict[str, Any]) -> str:

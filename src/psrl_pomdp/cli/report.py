@@ -16,37 +16,39 @@ if TYPE_CHECKING:
     from ..report.page_data import ProgressCallback
 
 _PATIENCE = 1.0  # seconds before anything is said
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp report tiger-results
+  psrl-pomdp report tiger-results --out tiger.html --figures figures
+"""
 
 
-@click.command("report", short_help="Write a study as one page, with its figures.")
+@click.command("report", epilog=_EXAMPLES, short_help="Write an HTML page about a study, with its figures.")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where the page goes.  [default: DIR/report.html]",
+    help="Write the page to this file.  [default: DIR/report.html]",
 )
 @click.option(
     "--figures",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="FOLDER",
-    help="Also write the figures there, as SVG and PDF.",
+    help="Also write the figures to this folder, as SVG and PDF.  [default: only in the page]",
 )
 @click.option(
     "--replay", type=click.IntRange(min=0), default=300, show_default=True, metavar="N",
-    help="Steps of one run that the page can play; 0 for none.",
+    help="Steps of one run that the page can replay; 0 for none.",
 )  # fmt: skip
 @json_option
 def command(folder: Path, out: Path | None, figures: Path | None, replay: int, as_json: bool) -> None:
-    """Write one page about a study: what was asked, what came out, and how to repeat it.
+    """Write an HTML page about a study: the question, the results, and how to repeat it.
 
-    The page is a single file that works offline, on a phone and on paper, with interactive
-    figures and the numbers behind each of them. The page of an unfinished study shows what there is so far.
-
-    \b
-    Examples:
-      psrl-pomdp report tiger-results
-      psrl-pomdp report tiger-results --out tiger.html --figures figures
+    DIR is the folder of a study of `run`, `compare` or `demo`. The page is one file that works offline, with
+    interactive figures and the numbers behind them. The page of an unfinished study has the results so far.
+    The command prints the main result and the name of the file. It needs the extra `report`:
+    pip install "psrl-pomdp[report]". The exit code is 0, or 1 after an error, which is described on stderr.
     """
     from ..report.page import need_extras, write_page
     from ..report.page_text import size

@@ -16,23 +16,49 @@ if TYPE_CHECKING:
     from ..studies import Study
 
 VERIFY_DIFFERS = 4  # the exit code
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp run tiger --horizon 1000 --seeds 4
+  psrl-pomdp run --verify tiger-results
+"""
 
 
-@click.command("run", short_help="Run agents on a problem many times and measure their regret.")
+@click.command(
+    "run", epilog=_EXAMPLES, short_help="Run agents on a problem many times and measure their regret."
+)
 @model_argument("what", "NAME|FILE|STUDY.toml|DIR")
 @parameter_option
-@click.option("--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of a run.  [default: 10000]")
-@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Runs of every agent.  [default: 16]")
 @click.option(
-    "--agents", metavar="KINDS", help=f"Comma-separated: {', '.join(KINDS)}.  [default: psrl,oracle,random]"
+    "--horizon", type=click.IntRange(min=1), metavar="N", help="Steps of each run.  [default: 10000]"
 )
-@prior_option
-@click.option("--bayesian", is_flag=True, help="A new world for every seed, drawn from the prior.")
-@click.option("--seed", type=int, help="Of all randomness.  [default: 0]")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder for results.")
+@click.option(
+    "--seeds", type=click.IntRange(min=1), metavar="N", help="Number of runs of each agent.  [default: 16]"
+)
+@click.option(
+    "--agents",
+    metavar="KINDS",
+    help=f"The agents, separated by commas: {', '.join(KINDS)}, or plug-ins.  [default: psrl,oracle,random]",
+)
+@prior_option("finite if the problem has a finite prior, otherwise dirichlet")
+@click.option(
+    "--bayesian",
+    is_flag=True,
+    help="Draw a new true model from the prior for each run.  [default: the model of the problem]",
+)
+@click.option("--seed", type=int, help="Seed of all random numbers.  [default: 0]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the results.  [default: NAME-results]",
+)
 @engine_options
-@click.option("--parquet", is_flag=True, help="Write tables as Parquet instead of CSV.")
-@click.option("--verify", "sample", is_flag=True, help="Run a sample of DIR's jobs again and compare bytes.")
+@click.option("--parquet", is_flag=True, help="Write tables as Parquet instead of CSV; needs pyarrow.")
+@click.option(
+    "--verify",
+    "sample",
+    is_flag=True,
+    help="Repeat up to 4 runs of the study in DIR, and compare the results byte by byte.",
+)
 @json_option
 def command(
     what: str,
@@ -47,23 +73,20 @@ def command(
 ) -> None:
     """Run agents on a problem many times, and measure their regret.
 
-    Every finished job is saved at once. After Ctrl-C, a crash or a power cut, `psrl-pomdp resume DIR` runs
-    only what is missing. Results do not depend on the number of workers.
-
-    \b
-    Examples:
-      psrl-pomdp run tiger --horizon 100000 --seeds 64
-      psrl-pomdp run separated --prior finite --out separated-finite
-      psrl-pomdp run study.toml --workers 8 --engine dask
-      psrl-pomdp run --verify separated-finite
+    Regret is the sum of costs beyond the optimal long-run average. The table has the mean regret of each
+    agent at the end, its 95 % interval, and how the regret grows with time. The folder --out holds the study
+    (study.toml), a result for each run, and the tables runs.csv and episodes.csv; `psrl-pomdp report` turns
+    it into a page. Each finished run is saved at once: after Ctrl-C or a crash, `psrl-pomdp resume DIR`
+    computes only the missing runs. Results do not depend on the number of processes. A STUDY.toml sets
+    everything that the options set; the page "Studies" of the manual describes it.
 
     \b
     Exit codes:
-      0  every job has a result
-      1  some job failed, or there was an error, described on stderr
+      0  every run has a result
+      1  a run failed, or there was an error, described on stderr
       2  a mistake in the command line
-      4  --verify found results that do not repeat
-      130  interrupted; what was finished is kept
+      4  --verify found a result that differs
+      130  interrupted by Ctrl-C; finished runs are saved
     """
     from ..studies.store import Store
 
@@ -153,6 +176,6 @@ def _verify(folder: Path) -> None:
     if not done:
         raise click.ClickException(f"{folder} holds no result to verify")
     if different:
-        click.echo(f"these do not repeat: {', '.join(different)}", err=True)
+        click.echo(f"these runs gave other results: {', '.join(different)}", err=True)
         click.get_current_context().exit(VERIFY_DIFFERS)
-    click.echo(f"{done} jobs were run again: the same bytes")
+    click.echo(f"{done} runs were repeated: the same bytes")

@@ -22,9 +22,18 @@ if TYPE_CHECKING:
     from ..studies.sensor_sensitivity import SensorSensitivity
 
 OLD_NAME = "doubt"  # of the command; it works until version 0.3
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp sensitivity railway --range 0.05 --horizon 500
+  psrl-pomdp sensitivity my-model.pomdp --horizon 500 --seeds 4 --json
+"""
 
 
-@click.command("sensitivity", short_help="Estimate the regret that errors in the observation model cause.")
+@click.command(
+    "sensitivity",
+    epilog=_EXAMPLES,
+    short_help="Estimate the regret that errors in the observation model cause.",
+)
 @model_argument("what")
 @parameter_option
 @click.option(
@@ -32,7 +41,7 @@ OLD_NAME = "doubt"  # of the command; it works until version 0.3
     show_default=True, help="The largest error of a probability of an observation.",
 )  # fmt: skip
 @click.option(
-    "--horizon", type=click.IntRange(min=1), default=2000, show_default=True, help="Steps of a run."
+    "--horizon", type=click.IntRange(min=1), default=2000, show_default=True, help="Steps of each run."
 )
 @click.option(
     "--seeds", type=click.IntRange(min=2), default=8, show_default=True,
@@ -61,12 +70,8 @@ def command(
     in which no probability is wrong by more than a quarter, a half and all of --range. The first agent knows
     the transition probabilities, and the second learns them from a Dirichlet prior. The table has one row for
     each size of error: the regret of both agents with half the width of a 95 % interval, and the share of
-    actions in which the first agent differs from the optimal policy. In the first row the error is 0.
-
-    \b
-    Examples:
-      psrl-pomdp sensitivity railway --range 0.05
-      psrl-pomdp sensitivity my-model.pomdp --horizon 10000 --seeds 16 --json
+    actions in which the first agent differs from the optimal policy. In the first row the error is 0. No file
+    is written. The exit code is 0, or 1 after an error, which is described on stderr.
     """
     from ..inference.choosing import dirichlet_prior_of
     from ..studies.executors import local
@@ -85,15 +90,16 @@ def command(
             executor=pool,
             progress=_progress,
         )
+    rows = [_row(each) for each in found]
     document = {
         "problem": what,
         "horizon": horizon,
         "seeds": seeds,
         "unit": model.setting.units.total_name,
-        "rows": [_row(each) for each in found],
+        "rows": rows,
     }
     if click.get_current_context().info_name == OLD_NAME:
-        document["doubts"] = [_old_row(row) for row in document["rows"]]
+        document["doubts"] = [_old_row(row) for row in rows]
     if as_json:
         print_json(document)
     else:

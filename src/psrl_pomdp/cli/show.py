@@ -24,21 +24,25 @@ if TYPE_CHECKING:
     from ..problems import Problem
 
 _MOST_LISTED = 12
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp show tiger -p accuracy=0.9
+  psrl-pomdp show my-model.pomdp --json
+"""
 
 
-@click.command("show", short_help="Summarise a problem or a model file, with what is doubtful.")
+@click.command("show", epilog=_EXAMPLES, short_help="Summarize a problem or a model file, and check it.")
 @model_argument("model")
 @parameter_option
 @normalize_option
 @json_option
 def command(model: str, parameters: tuple[str, ...], normalize: bool, as_json: bool) -> None:
-    """Summarise a problem of the library, or a model file, and say what is doubtful about it.
+    """Summarize a problem of the library or a model file, and check it for mistakes.
 
-    \b
-    Examples:
-      psrl-pomdp show tiger -p accuracy=0.9
-      psrl-pomdp show hallway.pomdp --json
-    Files: .pomdp, .pomdpx, .json, .npz.
+    The output has the states, actions and observations, the range of the costs or rewards, the initial
+    distribution, the sensor and the structure of the transitions. For a problem of the library it also has
+    the parameters, the source and the assumptions of the paper. Findings of the check come last. A FILE ends
+    in .pomdp, .pomdpx, .json or .npz. The exit code is 0, or 1 if the model cannot be read.
     """
     found = find_model(model, parameters, normalize)
     summary = summarise(found)
@@ -149,11 +153,11 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("states", _count_and_names(summary["states"])),
         ("actions", _count_and_names(summary["actions"])),
-        ("readings", _count_and_names(summary["observations"])),
+        ("observations", _count_and_names(summary["observations"])),
         (values["kind"], f"{values['least']:g} to {values['most']:g}{unit}"),
         ("start", _start(summary["start"], len(summary["states"]))),
         (
-            "first reading",
+            "first observation",
             "before the first action" if summary["reads_before_first_action"] else "after it",
         ),
         ("sensor", _sensor(summary)),

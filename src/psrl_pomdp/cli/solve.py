@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..planning import Plan
 
 GAP_LEFT_OPEN = 3  # the exit code
-_FIGURES = (".png", ".svg", ".pdf")
+FIGURE_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def _writable(context: click.Context, option: click.Parameter, value: str | None) -> Path | None:
@@ -33,7 +33,7 @@ def _writable(context: click.Context, option: click.Parameter, value: str | None
     if value is None:
         return None
     path = Path(value)
-    endings = (".npz",) if option.name == "save" else _FIGURES
+    endings = (".npz",) if option.name == "save" else FIGURE_ENDINGS
     if path.suffix.lower() not in endings:
         raise click.BadParameter(f"{value!r} does not end in {' or '.join(endings)}")
     if path.is_dir():
@@ -65,7 +65,17 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
     return share
 
 
-@click.command("solve", short_help="Compute bounds on the optimal long-run average of a model.")
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp solve tiger -p accuracy=0.9
+  psrl-pomdp solve my-model.pomdp --rtol 5% --time-limit 60
+  psrl-pomdp solve railway --save railway.npz --figure railway.pdf
+"""
+
+
+@click.command(
+    "solve", epilog=_EXAMPLES, short_help="Compute bounds on the optimal long-run average of a model."
+)
 @model_argument("model")
 @parameter_option
 @normalize_option
@@ -75,36 +85,54 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
     default=1e-4,
     callback=_above_zero,
     show_default=True,
-    help="Largest gap between the bounds, with costs scaled to [0, 1].",
+    help="Stop when the gap between the bounds is at most this, with costs scaled to [0, 1].",
 )
 @click.option(
     "--rtol",
     callback=_share,
     metavar="SHARE",
-    help="Largest gap as a share of the reference value, such as 1%. The reference value is the distance of "
-    "the optimal average cost from the smallest or the largest cost, whichever is nearer.",
+    help="Also require a gap of at most this share of the reference value, such as 1%. The reference value "
+    "is the distance of the optimal average cost from the smallest or the largest cost, whichever is "
+    "nearer.  [default: not required]",
 )
-@click.option("--atol", type=float, callback=_above_zero, help="Largest gap in the units of the model.")
 @click.option(
-    "--time-limit", type=float, callback=_above_zero, metavar="SECONDS", help="Stop after this time."
+    "--atol",
+    type=float,
+    callback=_above_zero,
+    help="Also require a gap of at most this, in the units of the model.  [default: not required]",
+)
+@click.option(
+    "--time-limit",
+    type=float,
+    callback=_above_zero,
+    metavar="SECONDS",
+    help="Stop after this time.  [default: no limit]",
 )
 @click.option(
     "--memory-limit",
     type=float,
     callback=_above_zero,
     metavar="GB",
-    help="Memory for planning without the model.  [default: 4]",
+    help="Memory that the planner may use in addition to the model.  [default: 4]",
 )
 @click.option(
     "--max-points",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stop at this number of grid points.  [default: 40000]",
+    help="Stop at this number of beliefs in the grid of the lower bound.  [default: 40000]",
 )
 @json_option
-@click.option("--save", callback=_writable, metavar="PLAN.npz", help="Save the plan with its certificates.")
 @click.option(
-    "--figure", callback=_writable, metavar="FILE", help="Draw the bounds and the policy: .png, .svg or .pdf."
+    "--save",
+    callback=_writable,
+    metavar="PLAN.npz",
+    help="Save the plan to this file, for `psrl-pomdp verify` and Plan.load.  [default: not saved]",
+)
+@click.option(
+    "--figure",
+    callback=_writable,
+    metavar="FILE",
+    help="Draw the bounds and the policy to this .png, .svg or .pdf file.  [default: no figure]",
 )
 def command(
     model: str,
@@ -132,13 +160,6 @@ def command(
     controller and the bounds of every round.
 
     \b
-    Examples:
-      psrl-pomdp solve tiger -p accuracy=0.9
-      psrl-pomdp solve my-model.pomdp --tolerance 1e-3 --time-limit 60
-      psrl-pomdp solve my-machine.json --rtol 5% --atol 0.50
-      psrl-pomdp solve railway --save railway.npz --figure railway.pdf
-
-    \b
     Exit codes:
       0  the gap is within all tolerances
       1  an error, described on stderr; there is no plan
@@ -157,7 +178,7 @@ def command(
         limits["memory_limit"] = 1e9 * memory_limit
     if max_points is not None:
         limits["max_points"] = max_points
-    result = _solve(found, tolerance, **limits)
+    result = solve_and_show_progress(found, tolerance, **limits)
     try:
         _write(result, found, save, figure)
     finally:  # also if the disk is full
@@ -170,7 +191,7 @@ def command(
         click.get_current_context().exit(GAP_LEFT_OPEN)
 
 
-def _solve(model: POMDP, tolerance: float, **limits: Any) -> Plan:
+def solve_and_show_progress(model: POMDP, tolerance: float, **limits: Any) -> Plan:
     from ..planning import plan
 
     try:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import click
 
 from ..errors import PSRLError
 from ..registry import BUILT_IN
-from .common import Command, console, note, plain, print_json, watched
+from .common import Command, console, note, plain, plain_error, print_json, watched
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ..studies.runner import Progress
     from ..studies.store import Store
 
+_NUMBER = re.compile(r"\d+")
 _EVERY = 4.0  # seconds between lines of progress where nobody watches a terminal
 
 
@@ -42,10 +45,14 @@ def engine_options(command: Command) -> Command:
         show_default=True,
         metavar="ENGINE",
         callback=_known_engine,
-        help=f"{', '.join(BUILT_IN['executors'])}, dask://HOST:PORT, ray://HOST:PORT, or a plug-in's.",
+        help=f"Where the runs are computed: {', '.join(BUILT_IN['executors'])}, dask://HOST:PORT, "
+        "ray://HOST:PORT, or a plug-in.",
     )(command)
     return click.option(
-        "--workers", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: one a core]"
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Number of processes.  [default: one per core]",
     )(command)
 
 
@@ -88,20 +95,27 @@ class _Line:
         self.progress: Progress | None = None
         self.live: Live | None = None
         self._news = news
-        self._told = 0
+        self._shown: set[tuple[str, str]] = set()  # complaints, without the number of the run and of the step
         self._written = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         self.progress = progress
-        for text in [*progress.notes, *progress.failures][self._told :]:
-            click.echo(plain(text), err=True)
-            self._told += 1
+        for text in [*progress.notes, *progress.failures]:
+            self._complain(text)
         if self._news is not None:
             self._print(self._news(progress))
         unfinished = progress.done < progress.total
         if self.live is None and unfinished and time.monotonic() - self._written > _EVERY:
             self._written = time.monotonic()
             note(self._count())
+
+    def _complain(self, text: str) -> None:
+        """Print a note or a failure on stderr, and of failures that differ in numbers only the first one."""
+        job, colon, why = text.partition(": ")
+        like = (job.rpartition("-")[0] if colon else job, _NUMBER.sub("", why))
+        if like not in self._shown:
+            self._shown.add(like)
+            click.echo(plain_error(text), err=True)
 
     def _print(self, lines: list[str]) -> None:
         """Print on stdout, with the changing line out of the way."""
@@ -173,9 +187,19 @@ def finish(store: Store, progress: Progress, parquet: bool, as_json: bool) -> No
     else:
         _print(document)
         click.echo(f"results: {store.folder} ({', '.join(path.name for path in written)})")
-    if progress.failures:
-        click.echo(f"{len(progress.failures)} of {progress.total} runs failed", err=True)
-        click.get_current_context().exit(1)
+    exit_if_failed(store, progress)
+
+
+def exit_if_failed(store: Store, progress: Progress) -> None:
+    """Say on stderr how many runs failed and of which agents, and exit with code 1; nothing if none did."""
+    if not progress.failures:
+        return
+    agents = Counter(text.partition(": ")[0].rpartition("-")[0] for text in progress.failures)
+    failed = f"{len(progress.failures)} of {progress.total} runs failed"
+    which = ", ".join(f"{count} of {agent}" for agent, count in agents.items())
+    log, again = store.folder / "log.jsonl", f"psrl-pomdp resume {store.folder}"
+    click.echo(plain_error(f"{failed} ({which}); {log} says why, and {again} runs them again"), err=True)
+    click.get_current_context().exit(1)
 
 
 def _print(document: dict[str, Any]) -> None:

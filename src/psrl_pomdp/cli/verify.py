@@ -20,24 +20,25 @@ from .plan_text import outward
 if TYPE_CHECKING:
     from ..models import POMDP
     from ..planning import Plan
+_EXAMPLES = """\b
+Examples:
+  psrl-pomdp solve tiger --save tiger.npz
+  psrl-pomdp verify tiger.npz tiger
+"""
 
 
-@click.command("verify", short_help="Prove the bounds of a saved plan again.")
+@click.command("verify", epilog=_EXAMPLES, short_help="Prove the bounds of a saved plan again.")
 @click.argument("plan", metavar="PLAN.npz")
 @model_argument("model")
 @parameter_option
 @normalize_option
 @json_option
 def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool, as_json: bool) -> None:
-    """Check what a plan that `solve --save` wrote proves about a model.
+    """Prove the bounds of a plan again that `psrl-pomdp solve --save` wrote.
 
-    Every inequality behind both bounds is computed again from the plan's certificates. A plan for another
-    model, or one that claims more than it proves, is refused with exit code 1.
-
-    \b
-    Example:
-      psrl-pomdp solve tiger --save tiger.npz
-      psrl-pomdp verify tiger.npz tiger
+    Every inequality behind the two bounds is computed again from the saved certificates, without the planner.
+    The output has the verified bounds on the optimal average. The exit code is 0 if they are proved. It is 1
+    if the plan belongs to another model or claims more than it proves; an error on stderr says so.
     """
     from ..planning import Plan
 

@@ -218,12 +218,12 @@ def _draw_triangle(axes: Axes, plan: Plan, model: POMDP) -> None:
     nodes = np.unique(best_nodes(vectors, triangle_cells()))
     styles = action_styles(actions[nodes].tolist())
     for node in nodes:
-        region = _region(vectors[node], vectors[nodes])
-        if len(region) > 2:
+        polygon = region(vectors[node], vectors[nodes])
+        if len(polygon) > 2:
             style = styles[int(actions[node])]
             # Edges of the same color hide the gaps between adjacent regions with the same action.
             edge = {"edgecolor": style["facecolor"]} if "hatch" not in style else {}
-            axes.add_patch(Polygon(region @ _CORNERS, linewidth=0.4, **{**edge, **style}))
+            axes.add_patch(Polygon(polygon @ _CORNERS, linewidth=0.4, **{**edge, **style}))
     axes.add_patch(Polygon(_CORNERS, fill=False, edgecolor=INK, linewidth=1.2))
     points = plan.grid.points @ _CORNERS
     axes.plot(*points.T, "o", color=INK, markersize=2.2, markeredgewidth=0, clip_on=False, label="grid")
@@ -239,7 +239,7 @@ def _draw_triangle(axes: Axes, plan: Plan, model: POMDP) -> None:
     legend_of_actions(axes, labels(model).actions, styles, grid_points=True)
 
 
-def _region(vector: Array, all_vectors: Array) -> Array:
+def region(vector: Array, all_vectors: Array) -> Array:
     """[k, 3]: the corners of the polygon of beliefs at which `vector` is the lowest.
 
     The triangle is clipped by one half-plane per vector (Sutherland and Hodgman 1974).

@@ -269,7 +269,7 @@ def _by_nodes(plan: Plan, model: POMDP) -> dict[str, Any]:
     for node in nodes_in_visit_order(next_nodes, start):
         action = names.actions[int(plan.controller.actions[node])]
         place = f"{node} (start)" if node == start else str(node)
-        lines.append(f"{place}: {action}; {_edges(names.observations, next_nodes[node], node)}")
+        lines.append(f"{place}: {action}; {edges_text(names.observations, next_nodes[node], node)}")
     title = "Policy as a finite-state controller (node: action; observation → next node)"
     return _description("controller", title, _shortened(lines, "nodes"), start=start)
 
@@ -297,7 +297,7 @@ def observations_by_successor(
     return groups
 
 
-def _edges(observations: Sequence[str], next_nodes: Sequence[int | None], node: int) -> str:
+def edges_text(observations: Sequence[str], next_nodes: Sequence[int | None], node: int) -> str:
     """Return the edges of a node, for example `idle → 4; else → stays`; a long largest group is last."""
     groups = observations_by_successor(observations, next_nodes)
     if len(groups) == 1:

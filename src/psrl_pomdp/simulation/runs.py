@@ -172,7 +172,10 @@ class Simulation:
     def _step(self, action: int, uniform: Array) -> None:
         """Take one step of the environment after an action."""
         if not is_integer(action, 0, self.model.n_actions - 1):
-            raise InvalidModelError(f"the agent chose action {action!r} at step {self.time + 1}")
+            raise InvalidModelError(
+                f"the agent chose action {action!r} at step {self.time + 1}: a whole number from 0 to "
+                f"{self.model.n_actions - 1} is wanted"
+            )
         self._record_episode_starts()
         steps.environment_step(self.environment, int(action), self._sampled_filter, uniform)
         self.actions[self.time] = action

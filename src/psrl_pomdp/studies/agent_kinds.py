@@ -301,7 +301,7 @@ class _Maker:
             agent = cls(first, seed=seed, **context.options)
         except PSRLError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self.plugin.error(f"raised {error!r} when an agent was made") from error
         if not callable(getattr(agent, "act", None)):
             raise self.plugin.error(

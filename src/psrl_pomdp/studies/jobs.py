@@ -30,7 +30,7 @@ from ..simulation.trace import Trace
 from .experiment import experiment_of
 from .priors import dirichlet_of as dirichlet_of
 from .priors import prior_of as prior_of
-from .provenance import plugins_of
+from .provenance import named_plugins, plugins_of
 from .results import FORMAT, EpisodeColumns, Job, RunResult, TrueAverage, encode
 from .study import Study
 
@@ -71,18 +71,19 @@ def perform_and_measure(
     experiment = experiment_of(study)
     spec = next(agent for agent in study.agents if agent.label == job.agent)
     best = experiment.plan_of_truth(job.run)
-    run = experiment.simulation(spec, job.run)
-    if partial is not None and partial.exists():
-        try:
-            run.resume(partial.read_bytes())
-        except PSRLError:
-            run = experiment.simulation(spec, job.run)  # half of a run that cannot be read is run again
-    before, clock, planned = run.time, time.process_time(), PLANNING.seconds
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CoarsePlanWarning)  # results tell how every episode was planned
-        trace = run.until(study.horizon, _keeper(run, partial))
-    seconds, planning = time.process_time() - clock, PLANNING.seconds - planned
-    memory = len(run.agent.to_bytes()) if isinstance(run.agent, SavableAgent) else None
+    with named_plugins(spec):
+        run = experiment.simulation(spec, job.run)
+        if partial is not None and partial.exists():
+            try:
+                run.resume(partial.read_bytes())
+            except PSRLError:
+                run = experiment.simulation(spec, job.run)  # half of a run that cannot be read is run again
+        before, clock, planned = run.time, time.process_time(), PLANNING.seconds
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CoarsePlanWarning)  # results tell how every episode was planned
+            trace = run.until(study.horizon, _keeper(run, partial))
+        seconds, planning = time.process_time() - clock, PLANNING.seconds - planned
+        memory = len(run.agent.to_bytes()) if isinstance(run.agent, SavableAgent) else None
     schedule = schedule_named(spec.schedule) if spec.schedule else None
     data = encode(result_of(study, job, trace, best, schedule))
     effects = JobCost(seconds, planning, run.time - before, memory)

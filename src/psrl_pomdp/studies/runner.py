@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from .. import registry
@@ -83,8 +85,8 @@ def run(
         if not todo:
             return progress
         if executor is not None:
-            left = _all(store, todo, executor, False, workers or 1, progress, report)
-            _give_up(left, "the executor broke", progress, report)
+            held, waiting = _all(store, todo, executor, False, workers or 1, progress, report)
+            _give_up(store, dict.fromkeys([*held, *waiting], "the executor broke"), progress, report)
         else:
             _with_engine(store, todo, engine_name, workers, progress, report, in_turn)
     return progress
@@ -99,25 +101,79 @@ def _with_engine(
     report: Callable[[Progress], None],
     in_turn: bool,
 ) -> None:
-    """In an engine of that name, and in a new one where it breaks: a worker that was killed breaks a pool.
+    """In an engine of that name, and in a new one where it breaks: a worker that dies breaks a pool.
+
+    Which job the worker had is not known. So the jobs that a broken pool held come first in the next pool,
+    one at a time, and a job with which `_ATTEMPTS` pools broke is given up: an agent that ends its process
+    costs the runs of no other agent.
 
     On this machine what is not on disk is compiled beside the jobs. Where agents come in turn, those of the
     first one come before that if they have no posterior: they are done sooner than anything is compiled.
     """
     first, rest = _before_compiling(store.study, todo) if in_turn and name == "local" else ([], todo)
     begun = name != "local"
-    for attempt in range(_ATTEMPTS):
+    broke: Counter[Job] = Counter()  # pools that broke while they held the job
+    attempt = 0
+    while first or rest:
+        attempt += 1
+        before = broke.total()
         with engine(name, workers) as pool:
             count = workers or (os.cpu_count() or 1 if "://" not in name else _CLUSTER)
-            first = _all(store, first, pool, keeps_files(name), count, progress, report)
+            hand_out = partial(
+                _all,
+                store,
+                pool=pool,
+                keep=keeps_files(name),
+                workers=count,
+                progress=progress,
+                report=report,
+            )
+            first = _suspects_first(first, broke, hand_out)
             if not (begun or first):
                 rest, begun = _begin_to_compile(store.study, rest), True
             if not first:
-                rest = _all(store, rest, pool, keeps_files(name), count, progress, report)
+                rest = _suspects_first(rest, broke, hand_out)
         if not (first or rest):
             return
-        store.log(event="engine broke", attempt=attempt + 1, left=len(first) + len(rest))
-    _give_up(first + rest, f"its worker died {_ATTEMPTS} times", progress, report)
+        store.log(event="engine broke", attempt=attempt, left=len(first) + len(rest))
+        if broke.total() == before:  # a pool that takes no job
+            _give_up(store, dict.fromkeys(first + rest, "no worker could be started"), progress, report)
+            return
+        lost = _hopeless(store.study, first + rest, broke, progress)
+        _give_up(store, lost, progress, report)
+        first, rest = ([job for job in jobs if job not in lost] for jobs in (first, rest))
+
+
+def _suspects_first(
+    jobs: list[Job], broke: Counter[Job], hand_out: Callable[..., tuple[list[Job], list[Job]]]
+) -> list[Job]:
+    """Run jobs, those that a broken pool held before the others and one at a time; return what is left."""
+    suspects = [job for job in jobs if broke[job]]
+    others = [job for job in jobs if not broke[job]]
+    held, waiting = hand_out(suspects, one_at_a_time=True)
+    if not (held or waiting):
+        held, waiting = hand_out(others)
+        others = []
+    broke.update(held)
+    return [*held, *waiting, *others]
+
+
+def _hopeless(study: Study, left: list[Job], broke: Counter[Job], progress: Progress) -> dict[Job, str]:
+    """Return the jobs to give up, each with the reason.
+
+    An agent of which `_ATTEMPTS` runs were given up, and no run has a result, is given up with all its runs.
+    """
+    given_up = Counter(job.agent for job in broke if broke[job] >= _ATTEMPTS)
+    plugins = {spec.label: registry.find("agents", spec.kind) for spec in study.agents}
+    found = {}
+    for job in left:
+        plugin = plugins[job.agent]
+        who = "" if plugin.built_in else f"{plugin}: "
+        if broke[job] >= _ATTEMPTS:
+            found[job] = f"{who}its worker died {_ATTEMPTS} times"
+        elif given_up[job.agent] >= _ATTEMPTS and not progress.regrets.get(job.agent):
+            found[job] = f"{who}not run, because the workers of {given_up[job.agent]} other runs died"
+    return found
 
 
 def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Job]]:
@@ -148,8 +204,12 @@ def _compilers() -> int:
     return sum(group.busy for group in compiled.GROUPS)
 
 
-def _give_up(left: list[Job], why: str, progress: Progress, report: Callable[[Progress], None]) -> None:
-    progress.failures += [f"{job.name}: {why}" for job in left]
+def _give_up(
+    store: Store, lost: dict[Job, str], progress: Progress, report: Callable[[Progress], None]
+) -> None:
+    for job, why in lost.items():
+        progress.failures.append(f"{job.name}: {why}")
+        store.log(event="failed", job=job.name, why=why)
     report(progress)
 
 
@@ -161,8 +221,9 @@ def _all(
     workers: int,
     progress: Progress,
     report: Callable[[Progress], None],
-) -> list[Job]:
-    """Hands jobs to the pool a few at a time; returns those that a broken pool left undone."""
+    one_at_a_time: bool = False,
+) -> tuple[list[Job], list[Job]]:
+    """Hand jobs to the pool a few at a time; return those that a broken pool held, and those it never got."""
     waiting = list(reversed(todo))
     running: dict[Future[Finished], tuple[Job, float]] = {}
     undone: list[Job] = []
@@ -170,6 +231,7 @@ def _all(
     while waiting or running:
         compilers = _compilers() if keep else 0  # which are to have their share of the cores
         most = max(1, workers - compilers) if compilers else _AT_ONCE * workers
+        most = 1 if one_at_a_time else most
         while waiting and len(running) < most:
             job = waiting.pop()
             partial = store.partial_path(job) if keep else None
@@ -177,7 +239,8 @@ def _all(
             try:
                 future = _submitted(pool, store.study, job, partial, wanted)
             except (BrokenExecutor, RuntimeError):
-                return [job, *reversed(waiting), *undone, *(j for j, _ in running.values())]
+                held = [*undone, *(j for j, _ in running.values())]
+                return held, [job, *reversed(waiting)]
             running[future] = job, time.monotonic()
             asked = future if wanted else asked
         progress.running = min(len(running), workers)
@@ -188,7 +251,7 @@ def _all(
             if not _finish(store, job, future, begun, progress):
                 undone.append(job)
         report(progress)
-    return undone
+    return undone, []
 
 
 def _submitted(
@@ -237,7 +300,7 @@ def _finish(store: Store, job: Job, future: Future[Finished], begun: float, prog
         finished = future.result()
     except BrokenExecutor:
         return False
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         progress.failures.append(f"{job.name}: {error}")
         store.log(event="failed", job=job.name, why=repr(error))
         return True
