@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 import psrl_pomdp
-from psrl_pomdp import Issue, PlanningBudget, PSRLAgent, plan, problem, simulate
+from psrl_pomdp import Issue, PlanningBudget, PSRLAgent, UnknownNameError, plan, problem, simulate
 from psrl_pomdp._utils.deprecation import renamed_keywords
+from psrl_pomdp.studies import summary
+from psrl_pomdp.studies.experiment import Experiment
+from psrl_pomdp.studies.study import study_from
 
 
 @pytest.mark.parametrize(
@@ -78,3 +81,30 @@ def test_a_function_keeps_its_signature_and_its_own_errors() -> None:
     assert function.__name__ == "function"
     with pytest.raises(TypeError, match="other"):
         function(other=1)  # type: ignore[call-arg]
+
+
+def test_a_problem_takes_its_parameter_by_the_old_spelling() -> None:
+    with pytest.warns(
+        DeprecationWarning, match="parameter neighbour of river-swim is now the parameter neighbor"
+    ):
+        old = problem("river-swim", neighbour=0.1)
+    assert old == problem("river-swim", neighbor=0.1)
+    assert old.parameters["neighbor"] == 0.1
+    assert "neighbour" not in old.parameters
+    with pytest.raises(UnknownNameError, match="both neighbor and its old name neighbour"):
+        problem("river-swim", neighbour=0.1, neighbor=0.1)
+
+
+def test_a_study_takes_the_parameter_by_the_old_spelling() -> None:
+    words = {"problem": "river-swim", "horizon": 10, "seeds": 1}
+    study = study_from(words | {"parameters": {"neighbour": 0.1}})
+    with pytest.warns(DeprecationWarning, match="neighbour of river-swim"):
+        model = Experiment(study).problem
+    assert model == problem("river-swim", neighbor=0.1)
+
+
+def test_the_summary_has_its_old_spelling() -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"summary\.summarise is now psrl_pomdp\.studies\.summary\.summarize"
+    ):
+        assert summary.summarise is summary.summarize

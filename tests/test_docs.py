@@ -143,7 +143,7 @@ def promised(page: Path) -> list[str]:
 
 
 def test_console_blocks_name_commands_that_are_there() -> None:
-    """Long ones are not run; but their first words exist, and options are spelt as the help has them."""
+    """Long ones are not run; but their first words exist, and options are spelled as the help has them."""
     from psrl_pomdp.cli import cli
 
     found = 0

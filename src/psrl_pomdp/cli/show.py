@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _MOST_LISTED = 12
 
 
-@click.command("show", short_help="Summarise a problem or a model file, with what is doubtful.")
+@click.command("show", short_help="Summarize a problem or a model file, with what is doubtful.")
 @model_argument("model")
 @parameter_option
 @normalize_option
 @json_option
 def command(model: str, parameters: tuple[str, ...], normalize: bool, as_json: bool) -> None:
-    """Summarise a problem of the library, or a model file, and say what is doubtful about it.
+    """Summarize a problem of the library, or a model file, and say what is doubtful about it.
 
     \b
     Examples:
@@ -41,14 +41,14 @@ def command(model: str, parameters: tuple[str, ...], normalize: bool, as_json: b
     Files: .pomdp, .pomdpx, .json, .npz.
     """
     found = find_model(model, parameters, normalize)
-    summary = summarise(found)
+    summary = summarize(found)
     if as_json:
         print_json(summary)
     else:
         print_summary(summary)
 
 
-def summarise(model: POMDP) -> dict[str, Any]:
+def summarize(model: POMDP) -> dict[str, Any]:
     """Everything that `show` knows about a model, as plain data."""
     import numpy as np
 
