@@ -148,7 +148,7 @@ GENERATED: dict[str, Callable[[], POMDP]] = {
     "noisy grid": lambda: grid_by_areas(4),
     "corridor": lambda: corridors(5),
     "tiger-grid": tiger_grid,
-    "of the hallway's kind": hallway,
+    "hallway-like": hallway,
     "sparse, 100": lambda: sparse(100),
     "pursuit, 14 cells": lambda: pursuit(14, 5),
     "sparse, 300": lambda: sparse(300),
