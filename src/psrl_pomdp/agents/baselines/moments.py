@@ -37,7 +37,7 @@ def sensor_inverse(setting: Setting) -> tuple[Array, float]:
     """
     if setting.sensor_depends_on_action:
         raise InvalidModelError(
-            "the observation model depends on the action, and moments of consecutive observations require the "
+            "the observation model depends on the action; moments of consecutive observations require the "
             "same observation model for all actions"
         )
     sensor = setting.observation[0]
