@@ -11,10 +11,11 @@ import numpy as np
 
 from .._utils.issues import Issue
 from ..errors import PSRLError
+from ..inference.choosing import declared_support
 from ..inference.encoding import check_protocol
 from ..inference.parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample
 from ..models import kernel
-from ..protocols import FiniteSupport, HasSupport, Prior, ResumablePrior
+from ..protocols import FiniteSupport, Prior, ResumablePrior
 from .calibration import replay, simulate_from_prior, z_scores
 
 _THRESHOLD = 5.5  # of each z-score: false alarm rate 3.8e-8
@@ -83,10 +84,9 @@ def _samples(prior: Prior, seed: int) -> Iterator[str]:
     again = prior.sample(np.random.default_rng(seed))
     if not np.allclose(drawn[0], again, rtol=0.0, atol=1e-12):
         yield "the same seed gave another sample"
-    if isinstance(prior, HasSupport) and prior.support is not None:
-        support = np.asarray(prior.support)
-        if any((one[~support] > 0.0).any() for one in drawn):
-            yield "a sample has a transition that the prior's support excludes"
+    support = declared_support(prior)
+    if support is not None and any((one[~support] > 0.0).any() for one in drawn):
+        yield "a sample has a transition that the prior's support excludes"
 
 
 def _frequencies(prior: FiniteSupport, samples: int, seed: int) -> Iterator[str]:
