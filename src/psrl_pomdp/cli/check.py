@@ -12,6 +12,7 @@ from .common import (
     console,
     find_model,
     json_option,
+    known_prior,
     model_argument,
     normalize_option,
     parameter_option,
@@ -38,8 +39,10 @@ _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
 @click.option(
     "--prior",
     "kind",
-    type=click.Choice(PRIOR_KINDS),
-    help="The learner's prior.  [default: the problem's finite family where it has one]",
+    metavar="NAME",
+    callback=known_prior,
+    help=f"The learner's prior: {', '.join(PRIOR_KINDS)}, a plug-in's, or an importable path.  "
+    "[default: the problem's finite family where it has one]",
 )
 @click.option(
     "--horizon",
@@ -77,6 +80,7 @@ def command(
     Examples:
       psrl-pomdp check separated
       psrl-pomdp check tiger --prior dirichlet --seeds 20
+      psrl-pomdp check mymodule:my_problem --prior mymodule:MyPrior
       psrl-pomdp check my-model.pomdp --json
 
     \b
@@ -107,6 +111,11 @@ def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
     finite = finite_prior_of(model)
     if kind == FINITE and finite is None:
         raise click.UsageError(f"this model has no finite prior: use --prior {DIRICHLET}")
+    if kind and kind not in PRIOR_KINDS:
+        from ..studies.priors import prior_of
+
+        own: Prior = prior_of(model, kind)
+        return own, f"{kind}: {own!r}"
     prior = prior_for(model, kind or "")
     if finite is not None and default_kind(model, kind or "") == FINITE:
         return prior, f"finite: {len(finite)} kernels, kernel 0 the truth"

@@ -68,8 +68,8 @@ parameter_option = click.option(
 )
 
 
-def _known_prior(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """Told before anything is done."""
+def known_prior(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a prior; one that does not exist is refused before anything is done."""
     from ..errors import PSRLError
     from ..registry import find
 
@@ -84,7 +84,7 @@ def _known_prior(context: click.Context, option: click.Parameter, value: str | N
 prior_option = click.option(
     "--prior",
     metavar="NAME",
-    callback=_known_prior,
+    callback=known_prior,
     help=f"What learners believe at first: {', '.join(BUILT_IN['priors'])}, or a plug-in's.",
 )
 
