@@ -12,7 +12,7 @@ import psrl_pomdp._numba.machine_code  # noqa: F401 - tells numba of our functio
 from oracles import every_path, random_kernel
 from psrl_pomdp import Setting
 from psrl_pomdp.inference import filter_bank as belief
-from psrl_pomdp.inference.filter_bank import update_weights
+from psrl_pomdp.inference.kernel_weights import update_weights
 
 
 @njit

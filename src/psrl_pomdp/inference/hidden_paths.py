@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from .._numba.jit import jit, jit_inline, jit_noalloc
 from .._utils.arrays import Array, Codes, States
-from .filter_bank import logarithm
+from .kernel_weights import logarithm
 
 SEGMENT = 256
 _SMALL = 1e-60

@@ -14,7 +14,8 @@ import numpy as np
 
 from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index, Mask
-from .filter_bank import FilterBank, linear_weights, update
+from .filter_bank import FilterBank, update
+from .kernel_weights import linear_weights
 
 _SURPRISE = 1e-20  # below this probability under all kernels, an observation triggers a refresh
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
