@@ -124,13 +124,44 @@ def test_an_open_gap_is_open() -> None:
 def test_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     for words, code, message in (
         (("check", "separatd"), 1, "did you mean 'separated'?"),
-        (("check", "tiger", "--prior", "normal"), 2, "'normal' is not one of"),
+        (("check", "tiger", "--prior", "normal"), 2, "'normal' is not among the priors"),
         (("check", "tiger", "--horizon", "0"), 2, "0 is not in the range"),
         (("check", "two-rooms", "--prior", "finite"), 2, "no finite prior"),
     ):
         found, _, err = run(*words, capsys=capsys)
         assert found == code
         assert message in err
+
+
+def test_a_prior_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A class, and a function that returns a mixture; a mistake is one line that names the method."""
+    (tmp_path / "own_wear_check.py").write_text(
+        "import numpy as np\n"
+        "from own_priors import PUMP, WearPrior\n"
+        "from psrl_pomdp import POMDP, DirichletPrior, MixturePrior\n"
+        "def pump():\n"
+        "    return POMDP(PUMP, WearPrior().kernels(np.array([[0.04, 0.1]]))[0], name='pump')\n"
+        "def mixed(model):\n"
+        "    rows = DirichletPrior(model.setting, np.ones(model.transition.shape))\n"
+        "    return MixturePrior([(0.5, WearPrior(model.setting)), (0.5, rows)])\n"
+        "class Broken(WearPrior):\n"
+        "    def kernels(self, parameters):\n"
+        "        return parameters.missing\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    for path, shown in (("own_priors:WearPrior", "WearPrior("), ("own_wear_check:mixed", "MixturePrior(0.5")):
+        code, document, found = checked("own_wear_check:pump", "--prior", path, capsys=capsys)
+        assert code in (0, 3)
+        assert document["prior"].startswith(f"{path}: {shown}")
+        assert {"1", "3", "4"} <= set(found)
+    code, _, err = run("check", "own_wear_check:pump", "--prior", "own_wear_check:Broken", capsys=capsys)
+    assert code == 1
+    assert err.strip().endswith(
+        "Broken.kernels raised AttributeError: 'numpy.ndarray' object has no attribute 'missing'"
+    )
+    assert "Traceback" not in err
 
 
 def test_help_imports_nothing_heavy() -> None:

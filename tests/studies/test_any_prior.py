@@ -199,6 +199,40 @@ def test_a_prior_without_a_kind_has_a_study_and_a_page(
     assert "<td>Wear</td>" in page(data, steps=10)
 
 
+class OnlyProtocol:
+    """The methods of the protocol around another prior or posterior: it cannot be saved."""
+
+    def __init__(self, own: Any) -> None:
+        for name in ("setting", "sample", "start", "update", "belief"):
+            if hasattr(own, name):
+                setattr(self, name, getattr(own, name))
+        self._own = own
+
+    def posterior(self, rng: np.random.Generator) -> Any:
+        return OnlyProtocol(self._own.posterior(rng))
+
+    @property
+    def expected_counts(self) -> Any:
+        return self._own.expected_counts
+
+
+def test_a_prior_that_cannot_be_saved_has_a_study_and_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a run cannot be continued after an interruption, but it has a result."""
+    own = OnlyProtocol(WORLD.prior)
+    monkeypatch.setattr(experiment, "prior_of", lambda model, wanted: own)
+    words = {"problem": "separated", "horizon": 60, "seeds": 2, "tolerance": 1e-2, "truth": "prior"}
+    study = study_from(words | {"agents": [{"kind": "psrl"}], "title": "not saved"})
+    store = Store.create(tmp_path / "own", study)
+    for job in jobs_of(study):
+        store.write(job, perform(study, job, tmp_path / "partial"))
+    assert not (tmp_path / "partial").exists()
+    data = PageData(StudyResults(store))
+    assert data.agents[0].prior == "OnlyProtocol"
+    assert "<td>OnlyProtocol</td>" in page(data, steps=10)
+
+
 def test_worlds_of_a_study_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Model, priors and plan of the truth are made once for all jobs of a study."""
     made: list[str] = []

@@ -251,6 +251,8 @@ def test_a_prior_that_is_left_open_is_the_family_where_there_is_one() -> None:
         assert information_of(spec, experiment.problem) == told
     assert information_of(AgentSpec("psrl", prior="dirichlet"), problem("separated")) == "sensor, prior"
     assert information_of(AgentSpec("tsde"), problem("separated")) == "sensor, prior"
+    own = AgentSpec("psrl", prior={"kind": "mine:Wear", "k": 3})
+    assert information_of(own) == "sensor, mine:Wear"
 
 
 def test_every_kind_says_what_it_is_told() -> None:

@@ -51,6 +51,61 @@ class TooWide(WearPrior):
         return np.minimum(rng.beta(1.0, self.k, (size, 2)), 0.15)
 
 
+class SlightlyTooSteep(WearPrior):
+    """The density of Beta(1, 1.1 k), for samples of Beta(1, k)."""
+
+    def log_density(self, parameters: Any) -> Any:
+        return super().log_density(parameters) * (1.1 * self.k - 1) / (self.k - 1)
+
+
+class Logits(WearPrior):
+    """Logits of the rates, with the density of the rates: the derivative of the change is missing."""
+
+    def sample_parameters(self, rng: Any, size: int) -> Any:
+        rates = super().sample_parameters(rng, size)
+        return np.log(rates) - np.log1p(-rates)
+
+    def log_density(self, parameters: Any) -> Any:
+        return super().log_density(np.clip(1 / (1 + np.exp(-parameters)), 1e-12, 1 - 1e-12))
+
+    def kernels(self, parameters: Any) -> Any:
+        return super().kernels(1 / (1 + np.exp(-parameters)))
+
+
+class LeavesOut(WearPrior):
+    """The samples avoid rates that the density allows."""
+
+    def sample_parameters(self, rng: Any, size: int) -> Any:
+        found = super().sample_parameters(rng, 16 * size)
+        return found[(found[:, 0] < 0.05) | (found[:, 0] > 0.07)][:size]
+
+
+class Copies(WearPrior):
+    """One call returns the same vector again and again."""
+
+    def sample_parameters(self, rng: Any, size: int) -> Any:
+        return np.repeat(super().sample_parameters(rng, 1), size, axis=0)
+
+
+class Sorted(WearPrior):
+    def sample_parameters(self, rng: Any, size: int) -> Any:
+        return np.sort(super().sample_parameters(rng, size), axis=0)
+
+
+class OtherAlone(WearPrior):
+    """A single vector has another distribution than one of many."""
+
+    def sample_parameters(self, rng: Any, size: int) -> Any:
+        return rng.beta(1.0, self.k if size > 2 else 0.7 * self.k, (size, 2))
+
+
+class OwnSample(WearPrior):
+    """Kernels of larger rates than those of `sample_parameters`."""
+
+    def sample(self, rng: Any) -> Any:
+        return self.kernels(rng.beta(1.3, self.k, (1, 2)))[0]
+
+
 class NoDistribution(WearPrior):
     def kernels(self, parameters: Any) -> Any:
         return super().kernels(parameters) * 1.01
@@ -106,6 +161,16 @@ class Forgetful(WearPrior):
         (WrongDensity(), "log_density is not the density of sample_parameters"),
         (Dependent(), "log_density is not the density"),
         (TooWide(), "log_density is not the density"),
+        (SlightlyTooSteep(), "log_density is not the density"),
+        (Logits(), "log_density is not the density"),
+        (LeavesOut(), "log_density is not the density of sample_parameters: the frequency of an interval"),
+        (Copies(), "parameter vectors of one call of sample_parameters are not independent"),
+        (Sorted(), "parameter vectors of one call of sample_parameters are not independent"),
+        (
+            OtherAlone(),
+            "sample_parameters(rng, 1) has another distribution than sample_parameters(rng, 20000)",
+        ),
+        (OwnSample(), "sample(rng) has another distribution than kernels(sample_parameters(rng, N))"),
         (NoDistribution(), "NoDistribution.kernels(parameters)[m=0, a=0, s=0] sums to 1.01"),
         (BeyondSupport(), "support excludes this transition"),
         (Together(), "kernels of a parameter vector depends on the others"),

@@ -17,10 +17,11 @@ import numpy.typing as npt
 from .._serialization.contents import LARGEST_TIME, Contents
 from .._utils.arrays import Array
 from ..errors import PSRLError
+from ..inference.choosing import declared_support
 from ..models import POMDP, Setting
 from ..planning import Plan
 from ..planning.verification import check_certificate, check_metadata, dynamics_for
-from ..protocols import FiniteSupport, HasSupport
+from ..protocols import FiniteSupport
 from . import compiled_steps as steps
 from .episode_records import REASONS, EpisodeRecord
 from .planning_budget import PlanningBudget
@@ -167,7 +168,8 @@ def kernel_and_belief(agent: PSRLAgent, contents: Contents, metadata: AgentMetad
             raise contents.refuse(f"the current kernel is not number {index} of the prior")
     elif index is not None:
         raise contents.refuse("the current kernel has a number, and the prior has none")
-    if isinstance(prior, HasSupport) and (kernel[~prior.support] > 0.0).any():
+    support = declared_support(prior)
+    if support is not None and (kernel[~support] > 0.0).any():
         raise contents.refuse("kernel has a transition that the prior rules out")
     belief = contents.floats("used", (n_states, 1), 0.0, 1.0 + _TOLERANCE)[:, 0]
     if abs(belief.sum() - 1.0) > _TOLERANCE:

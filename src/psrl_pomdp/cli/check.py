@@ -12,6 +12,7 @@ from .common import (
     console,
     find_model,
     json_option,
+    known_prior,
     model_argument,
     normalize_option,
     parameter_option,
@@ -32,6 +33,7 @@ _HORIZONS = (10**3, 10**6, 10**9)  # at which bounds are shown
 _EXAMPLES = """\b
 Examples:
   psrl-pomdp check separated
+  psrl-pomdp check mymodule:my_problem --prior mymodule:MyPrior
   psrl-pomdp check my-model.pomdp --json
 """
 
@@ -45,8 +47,10 @@ Examples:
 @click.option(
     "--prior",
     "kind",
-    type=click.Choice(PRIOR_KINDS),
-    help="The prior of the agent.  [default: finite if the problem has a finite prior, otherwise dirichlet]",
+    metavar="NAME",
+    callback=known_prior,
+    help=f"The prior of the agent: {', '.join(PRIOR_KINDS)}, that of a plug-in, or module:Class.  "
+    "[default: finite if the problem has a finite prior, otherwise dirichlet]",
 )
 @click.option(
     "--horizon",
@@ -109,6 +113,11 @@ def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
     finite = finite_prior_of(model)
     if kind == FINITE and finite is None:
         raise click.UsageError(f"this model has no finite prior: use --prior {DIRICHLET}")
+    if kind and kind not in PRIOR_KINDS:
+        from ..studies.priors import prior_of
+
+        own: Prior = prior_of(model, kind)
+        return own, f"{kind}: {own!r}"
     prior = prior_for(model, kind or "")
     if finite is not None and default_kind(model, kind or "") == FINITE:
         return prior, f"finite: {len(finite)} kernels, kernel 0 the truth"

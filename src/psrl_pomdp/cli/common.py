@@ -69,8 +69,8 @@ parameter_option = click.option(
 )
 
 
-def _known_prior(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    """Told before anything is done."""
+def known_prior(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """Return the name of a prior; one that does not exist is refused before anything is done."""
     from ..errors import PSRLError
     from ..registry import find
 
@@ -87,7 +87,7 @@ def prior_option(default: str) -> Callable[[Command], Command]:
     return click.option(
         "--prior",
         metavar="NAME",
-        callback=_known_prior,
+        callback=known_prior,
         help=f"Prior of the agents that use one: {', '.join(BUILT_IN['priors'])}, or a plug-in.  "
         f"[default: {default}]",
     )

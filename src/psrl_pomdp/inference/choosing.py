@@ -15,6 +15,7 @@ from ..errors import InvalidModelError
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
     from ..models import POMDP, Setting
     from ..protocols import Prior
@@ -122,10 +123,47 @@ def is_always_positive(prior: Prior) -> bool:
     """Return whether almost every kernel drawn from `prior` gives every transition a positive probability.
 
     The prior declares this by an array `support` or `concentration`, shape [A, S, S′], that is positive for
-    the possible transitions. The result is False if the prior has neither.
+    the possible transitions. The result is False if the prior has neither. The support of a mixture contains
+    the transitions that are possible under some component, so that here every component is asked.
     """
-    for name in ("support", "concentration"):
-        possible = getattr(prior, name, None)
-        if possible is not None:
-            return bool((possible > 0).all())
-    return False
+    import numpy as np
+
+    from .mixture_prior import MixturePrior
+
+    if isinstance(prior, MixturePrior):
+        return all(is_always_positive(component) for component in prior.components)
+    support = declared_support(prior)
+    if support is not None:
+        return bool(support.all())
+    concentration = getattr(prior, "concentration", None)
+    return concentration is not None and bool((np.asarray(concentration) > 0).all())
+
+
+def declared_support(prior: Prior) -> npt.NDArray[np.bool_] | None:
+    """Return the transitions that a prior declares as possible, shape [A, S, S′]; None if it declares none.
+
+    The attribute `support` may be an array or nested lists, of Booleans or of the numbers 0 and 1.
+
+    Raises
+    ------
+    InvalidModelError
+        If it is something else, or has no next state for some action and state.
+    """
+    import numpy as np
+
+    declared = getattr(prior, "support", None)
+    if declared is None:
+        return None
+    own = prior.setting
+    shape = (own.n_actions, own.n_states, own.n_states)
+    try:
+        given = np.asarray(declared)
+    except ValueError:  # nested lists of different lengths
+        given = np.empty(0, dtype=object)
+    is_boolean = given.dtype.kind == "b" or (given.dtype.kind in "iuf" and np.isin(given, (0, 1)).all())
+    if given.shape != shape or not is_boolean or not (given != 0).any(axis=-1).all():
+        raise InvalidModelError(
+            f"{type(prior).__name__}.support is {given.dtype} of shape {given.shape}: it must be "
+            f"Booleans of shape {shape} with at least one next state for every action and state"
+        )
+    return np.asarray(given != 0)

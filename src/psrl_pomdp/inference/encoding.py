@@ -37,10 +37,17 @@ State = dict[str, "npt.NDArray[Any] | int | float | str"]
 
 def check_protocol(prior: object) -> None:
     """Raise `InvalidModelError` if an object lacks a part of the protocol `Prior`."""
+    if isinstance(prior, type):
+        raise InvalidModelError(f"prior is the class {prior.__name__}: pass an object, {prior.__name__}(...)")
     for name in ("sample", "posterior"):
         if not callable(getattr(prior, name, None)):
             raise InvalidModelError(f"prior is a {type(prior).__name__}, which has no method {name}(rng)")
-    setting = getattr(prior, "setting", None)
+    if not hasattr(prior, "setting"):
+        raise InvalidModelError(
+            f"prior is a {type(prior).__name__}, which has no setting: does its __init__ call "
+            "super().__init__(setting)?"
+        )
+    setting = prior.setting
     if not isinstance(setting, Setting):
         raise InvalidModelError(
             f"prior is a {type(prior).__name__} whose setting is a {type(setting).__name__}, not a Setting"

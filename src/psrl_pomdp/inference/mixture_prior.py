@@ -11,7 +11,8 @@ import numpy as np
 from .._utils.arrays import Array, Names, distributions, frozen
 from ..errors import InvalidModelError
 from ..models import POMDP, Frozen, Setting
-from ..protocols import GroupsKernels, HasSupport, ReplacesSetting
+from ..protocols import GroupsKernels, ReplacesSetting
+from .choosing import declared_support
 from .encoding import check_protocol, initial_of, model_of
 
 if TYPE_CHECKING:
@@ -81,13 +82,10 @@ class MixturePrior(Frozen):
         """The transitions that are possible under at least one component, shape [A, S, S′]."""
         setting = self.setting
         everything = np.ones((setting.n_actions, setting.n_states, setting.n_states), dtype=bool)
-        supports = [
-            np.asarray(prior.support)
-            if isinstance(prior, HasSupport) and prior.support is not None
-            else everything
-            for prior in self.components
-        ]
-        return np.asarray(np.any(supports, axis=0))
+        declared = [declared_support(prior) for prior in self.components]
+        return np.asarray(
+            np.any([everything if support is None else support for support in declared], axis=0)
+        )
 
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw a kernel, shape [A, S, S′]."""

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array
 from ..errors import InvalidModelError
+from .parametric_prior import returned
 
 Tuning: TypeAlias = dict[str, float | npt.NDArray[np.float64]]
 # (moving [M, d], others [N − M, d], rng) -> proposals [M, d] and a term [M] of the log acceptance ratio
@@ -95,8 +96,8 @@ class Target:
             If the prior has no `log_density_gradient` or no `kernel_gradient`.
         """
         prior = getattr(self, "prior", None)
-        slope, jacobian = (getattr(prior, name, None) for name in ("log_density_gradient", "kernel_gradient"))
-        if slope is None or jacobian is None:
+        names = ("log_density_gradient", "kernel_gradient")
+        if prior is None or not all(hasattr(prior, name) for name in names):
             raise InvalidModelError(
                 f"{type(prior).__name__}: HMC needs log_density_gradient(parameters) -> [N, d] and "
                 "kernel_gradient(parameters) -> [N, d, A, S, S']"
@@ -107,8 +108,7 @@ class Target:
         logs, expected = self.expected_transitions(safe)
         kernels = self.kernels(safe)
         by_entry = np.divide(expected, kernels, out=np.zeros_like(kernels), where=kernels > 0.0)
-        steepness = np.asarray(slope(safe), dtype=np.float64)
-        change = np.asarray(jacobian(safe), dtype=np.float64)
+        steepness, change = (returned(prior, name, safe) for name in names)
         for call, found, wanted in (
             ("log_density_gradient", steepness, safe.shape),
             ("kernel_gradient", change, (*safe.shape, *kernels.shape[1:])),

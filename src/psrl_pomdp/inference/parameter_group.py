@@ -8,10 +8,12 @@ from typing import Any, Self
 import numpy as np
 
 from .._utils.arrays import Array
-from ..errors import InvalidModelError
+from .._utils.integers import is_integer
+from ..errors import InvalidModelError, PSRLError
 from .filter_bank import likelihoods
 from .hidden_paths import expected_transitions, log_likelihoods, tabulate
 from .history import History
+from .kernel_groups import MOST_KERNELS
 from .moves import Target, Tuning, default_move
 from .parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample, support_of
 from .refresh import systematic
@@ -21,6 +23,7 @@ from .workspace import Workspace, flat
 State = Mapping[str, object]
 
 _FEW, _SMALL, _LARGEST = 16, 64, 1024
+_LEAST = 4  # kernels of an ensemble
 
 
 class ParameterGroup:
@@ -43,10 +46,8 @@ class ParameterGroup:
     @classmethod
     def drawn(cls, prior: ParametricPrior, rng: np.random.Generator) -> Self:
         """Draw the parameters from the prior, and check that the prior's methods are consistent for them."""
-        size = prior.ensemble_size or _default_size(
-            checked_sample(prior, np.random.default_rng(0), 1).shape[1]
-        )
-        parameters = checked_sample(prior, rng, size)
+        _check_move(prior)
+        parameters = checked_sample(prior, rng, _size_of(prior))
         name = type(prior).__name__
         density = checked_density(prior, parameters)
         if not np.isfinite(density).all():
@@ -68,14 +69,7 @@ class ParameterGroup:
         """Return a group that is resampled by `weights[N]` and moved, given the whole history."""
         chosen = systematic(weights, rng.random())
         target = HistoryTarget(self.prior, past, self._spaces, self.parameters.std(axis=0))
-        move = self.prior.move or default_move(self.parameters.shape[1])
-        moved, tuning = move(self.parameters[chosen].copy(), target, dict(self.tuning), rng)
-        moved = np.array(moved, dtype=np.float64)
-        if moved.shape != self.parameters.shape or not np.isfinite(checked_density(self.prior, moved)).all():
-            raise InvalidModelError(
-                f"the move {move!r} returned parameters of shape {moved.shape}: it must return "
-                f"parameters of shape {self.parameters.shape} inside the prior's support"
-            )
+        moved, tuning = _moved(self.prior, self.parameters[chosen].copy(), target, dict(self.tuning), rng)
         refreshes = float(self.tuning.get("refreshes", 0.0)) + 1.0
         return ParameterGroup(self.prior, moved, {**tuning, "refreshes": refreshes}, self._spaces)
 
@@ -107,9 +101,15 @@ class ParameterGroup:
             space.shares[...] = 0.0
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters and the state of the adaptation of the moves."""
+        """Return the parameters, the state of the adaptation of the moves, and what the prior's code returns.
+
+        The log densities and one number for each kernel show whether the code was changed before it is used
+        to restore this state.
+        """
         return {
             "parameters": self.parameters.copy(),
+            "log_densities": checked_density(self.prior, self.parameters),
+            "kernel_sums": _kernel_sums(self.kernels),
             **{f"tuning_{name}": value for name, value in self.tuning.items()},
         }
 
@@ -118,14 +118,25 @@ class ParameterGroup:
         """Return the group that saved `state`. An invalid state raises `InvalidModelError`."""
         d = checked_sample(prior, np.random.default_rng(0), 1).shape[1]
         parameters = array_in(state, "parameters", (size, d))
-        if not np.isfinite(checked_density(prior, parameters)).all():
+        density = checked_density(prior, parameters)
+        if not np.isfinite(density).all():
             raise InvalidModelError("parameters: some are outside the prior's support")
         tuning: Tuning = {}
         for name in state:
             if name.startswith("tuning_"):
                 found = array_in(state, name, np.asarray(state[name]).shape)
                 tuning[name.removeprefix("tuning_")] = float(found) if found.ndim == 0 else found
-        return cls(prior, parameters, tuning, {})
+        group = cls(prior, parameters, tuning, {})
+        for name, method, now in (
+            ("log_densities", "log_density", density),
+            ("kernel_sums", "kernels", _kernel_sums(group.kernels)),
+        ):
+            if name in state and not np.allclose(array_in(state, name, (size,)), now, 1e-6, 1e-6):
+                raise InvalidModelError(
+                    f"{type(prior).__name__}.{method} returns other values than when this posterior was "
+                    "saved: its code was changed"
+                )
+        return group
 
 
 class HistoryTarget(Target):
@@ -177,6 +188,64 @@ def space_for(prior: ParametricPrior, size: int, spaces: dict[int, Workspace]) -
     return spaces[size]
 
 
-def _default_size(d: int) -> int:
-    """Return 64 for up to 16 parameters, and four times their number for more."""
-    return _SMALL if d <= _FEW else min(_LARGEST, 4 * d)
+def _size_of(prior: ParametricPrior) -> int:
+    """Return `prior.ensemble_size`, or its default: 64 for up to 16 parameters, else four times their number.
+
+    A move adapts its proposals to half of the ensemble, so that a half needs two members.
+    """
+    size = prior.ensemble_size
+    if size is None:
+        d = checked_sample(prior, np.random.default_rng(0), 1).shape[1]
+        return _SMALL if d <= _FEW else min(_LARGEST, 4 * d)
+    if not is_integer(size, _LEAST, MOST_KERNELS):
+        raise InvalidModelError(
+            f"{type(prior).__name__}.ensemble_size is {size!r}: it must be None or an integer from {_LEAST} "
+            f"to {MOST_KERNELS}"
+        )
+    return int(size)
+
+
+def _check_move(prior: ParametricPrior) -> None:
+    """Raise an error that names `prior.move` if it cannot be called like a move."""
+    move: object = prior.move
+    if isinstance(move, type):
+        raise InvalidModelError(f"{type(prior).__name__}.move is the class {move.__name__}, not an object")
+    if move is not None and not callable(move):
+        raise InvalidModelError(f"{type(prior).__name__}.move is {move!r}, which cannot be called")
+
+
+def _moved(
+    prior: ParametricPrior, parameters: Array, target: HistoryTarget, tuning: Tuning, rng: np.random.Generator
+) -> tuple[Array, Tuning]:
+    """Return the moved parameters and the new tuning, after a check of both."""
+    move = prior.move or default_move(parameters.shape[1])
+    call = f"the move {move!r} of {type(prior).__name__}"
+    try:
+        given, tuning = move(parameters.copy(), target, tuning, rng)
+        moved = np.array(given, dtype=np.float64)
+        tuning = {str(name): value for name, value in tuning.items()}
+        numbers = all(np.isfinite(np.asarray(value)).all() for value in tuning.values())
+    except (PSRLError, MemoryError):
+        raise
+    except Exception as error:
+        raise InvalidModelError(
+            f"{call} raised {type(error).__name__}, or did not return (parameters, tuning): {error}"
+        ) from error
+    if moved.shape != parameters.shape or not np.isfinite(moved).all():
+        inside = False
+    else:
+        inside = bool(np.isfinite(checked_density(prior, moved)).all())
+    if not inside:
+        raise InvalidModelError(
+            f"{call} returned parameters of shape {moved.shape}: it must return "
+            f"parameters of shape {parameters.shape} inside the prior's support"
+        )
+    if not numbers:
+        raise InvalidModelError(f"{call} returned a tuning with a number that is not finite")
+    return moved, tuning
+
+
+def _kernel_sums(kernels: Array) -> Array:
+    """Return a weighted sum of the entries of each kernel [A, S, S′, N], shape [N]."""
+    entries = kernels.reshape(-1, kernels.shape[-1])
+    return np.asarray(np.cos(np.arange(1.0, len(entries) + 1.0)) @ entries)

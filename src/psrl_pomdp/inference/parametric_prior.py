@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array, distributions
-from ..errors import InvalidModelError, UnknownNameError, did_you_mean
+from ..errors import InvalidModelError, PSRLError, UnknownNameError, did_you_mean
 from ..models import POMDP, Setting
+from .choosing import declared_support
 
 if TYPE_CHECKING:
     from .ensemble_posterior import EnsemblePosterior
@@ -32,7 +33,7 @@ class ParametricPrior:
     A subclass defines three methods, each for N parameter vectors at once. The base class provides sampling,
     the posterior, files and mixtures.
 
-    - `sample_parameters(rng, size) -> [N, d]` draws from the prior,
+    - `sample_parameters(rng, size) -> [N, d]` returns independent draws from the prior,
     - `log_density(parameters) -> [N]` is the log density of the prior, up to a constant; −inf outside its
     support,
     - `kernels(parameters) -> [N, A, S, S']` are the transition kernels.
@@ -44,14 +45,15 @@ class ParametricPrior:
     Attributes
     ----------
     support
-        The possible transitions, as Booleans of shape [A, S, S']; None allows all of them. If it is given, an
-        observation that it excludes is refused without consulting the ensemble.
+        The possible transitions, as Booleans or as numbers 0 and 1, an array or lists of shape [A, S, S'];
+        None allows all of them. If it is given, an observation that it excludes is refused without
+        consulting the ensemble.
     move
         The Markov kernel that moves parameters after a resampling step (`psrl_pomdp.inference.moves`); None
         is `RandomWalk` for up to ten parameters and `DifferentialEvolution` for more.
     ensemble_size
         The number of parameter vectors of the posterior; None is 64 for up to sixteen parameters and four
-        times the number of parameters for more.
+        times the number of parameters for more. At least 4.
 
     Parameters
     ----------
@@ -96,7 +98,7 @@ class ParametricPrior:
         self.setting = _checked_setting(setting)
 
     def sample_parameters(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw `size` parameter vectors from the prior, shape [N, d]."""
+        """Draw `size` independent parameter vectors from the prior, shape [N, d]."""
         raise NotImplementedError
 
     def log_density(self, parameters: Array) -> Array:
@@ -244,10 +246,37 @@ def _digest(value: Any, name: str, add: Callable[[bytes], object]) -> None:
 # -- checks of the values that a subclass's methods return ----------------------------------------------
 
 
+def returned(prior: ParametricPrior, method: str, *arguments: Any) -> Array:
+    """Return the numbers that a method of a subclass returns, as a new array.
+
+    The method gets copies of arrays, so that it may change them. If it raises, or returns no numbers, the
+    error names the method.
+    """
+    call = f"{type(prior).__name__}.{method}"
+    given = [each.copy() if isinstance(each, np.ndarray) else each for each in arguments]
+    try:
+        value = getattr(prior, method)(*given)
+        found = np.asarray(value)
+    except (PSRLError, MemoryError):
+        raise
+    except NotImplementedError as error:
+        raise InvalidModelError(f"{call} is not implemented") from error
+    except Exception as error:
+        raise InvalidModelError(f"{call} raised {type(error).__name__}: {error}") from error
+    if value is None:
+        raise InvalidModelError(f"{call} returned None: does it end without a return statement?")
+    if found.dtype.kind not in "biufO":  # strings, dates or complex numbers
+        raise InvalidModelError(f"{call} is not an array of numbers: it contains {found.dtype.name}")
+    try:
+        return np.array(found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidModelError(f"{call} is not an array of numbers: {error}") from None
+
+
 def checked_sample(prior: ParametricPrior, rng: np.random.Generator, size: int) -> Array:
     """Return `prior.sample_parameters(rng, size)`, shape [N, d], after a check."""
     call = f"{type(prior).__name__}.sample_parameters(rng, {size})"
-    found = _numbers(call, prior.sample_parameters(rng, size))
+    found = returned(prior, "sample_parameters", rng, size)
     if found.ndim != 2 or len(found) != size or found.shape[1] < 1:
         raise InvalidModelError(f"{call} has shape {found.shape}, not [{size}, d]")
     if not np.isfinite(found).all():
@@ -258,7 +287,7 @@ def checked_sample(prior: ParametricPrior, rng: np.random.Generator, size: int) 
 def checked_density(prior: ParametricPrior, parameters: Array) -> Array:
     """Return `prior.log_density(parameters)`, shape [N], after a check; −inf is outside the support."""
     call = f"{type(prior).__name__}.log_density(parameters)"
-    found = _numbers(call, prior.log_density(parameters))
+    found = returned(prior, "log_density", parameters)
     if found.shape != (len(parameters),):
         raise InvalidModelError(
             f"{call} has shape {found.shape} for parameters of shape {parameters.shape}: "
@@ -276,7 +305,7 @@ def checked_kernels(prior: ParametricPrior, parameters: Array) -> Array:
     call = f"{type(prior).__name__}.kernels(parameters)"
     own = prior.setting
     wanted = (len(parameters), own.n_actions, own.n_states, own.n_states)
-    given = _numbers(call, prior.kernels(parameters))
+    given = returned(prior, "kernels", parameters)
     if given.shape != wanted:
         raise InvalidModelError(f"{call} has shape {given.shape}, not {wanted}")
     found = distributions(call, given, "mast", own.names)
@@ -292,21 +321,8 @@ def checked_kernels(prior: ParametricPrior, parameters: Array) -> Array:
 
 def support_of(prior: ParametricPrior) -> Support:
     """Return the possible transitions, shape [A, S, S′]."""
+    found = declared_support(prior)
+    if found is not None:
+        return found
     own = prior.setting
-    shape = (own.n_actions, own.n_states, own.n_states)
-    if prior.support is None:
-        return np.ones(shape, dtype=bool)
-    found = np.asarray(prior.support)
-    if found.shape != shape or found.dtype.kind != "b" or not found.any(axis=-1).all():
-        raise InvalidModelError(
-            f"{type(prior).__name__}.support is {found.dtype} of shape {found.shape}: it must be "
-            f"Booleans of shape {shape} with at least one next state for every action and state"
-        )
-    return found
-
-
-def _numbers(call: str, value: Any) -> Array:
-    try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidModelError(f"{call} is not an array of numbers: {error}") from None
+    return np.ones((own.n_actions, own.n_states, own.n_states), dtype=bool)

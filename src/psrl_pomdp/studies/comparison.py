@@ -127,11 +127,16 @@ def plugin_agent(name: str, prior: str = "") -> dict[str, Any]:
 def information_of(agent: AgentSpec, model: POMDP | None = None) -> str:
     """Return the prior information of an agent. A finite prior is more information than a Dirichlet prior.
 
-    An agent without an explicit prior has the finite prior of `model` if there is one.
+    An agent without an explicit prior has the finite prior of `model` if there is one. A prior of another
+    package, or of the user, is information of its own: it is called by its name or path.
     """
     kind = kind_of(agent.kind)
-    has_finite_prior = kind.uses_prior and default_kind(model, agent.prior_kind) == FINITE
-    return "sensor, family" if has_finite_prior else kind.information
+    if not kind.uses_prior:
+        return kind.information
+    prior = default_kind(model, agent.prior_kind)
+    if prior == FINITE:
+        return "sensor, family"
+    return kind.information if prior == DIRICHLET else f"sensor, {prior}"
 
 
 def decades(times: Sequence[int]) -> list[int]:

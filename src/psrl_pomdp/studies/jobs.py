@@ -19,12 +19,13 @@ import numpy as np
 from .._serialization.atomic_files import write_atomically
 from .._utils.stopwatch import PLANNING
 from .._version import __version__
+from ..agents.psrl import PSRLAgent
 from ..agents.schedules import Schedule, schedule_named
 from ..analysis.decomposition import promised_costs
 from ..analysis.run_checks import check_run
 from ..errors import CoarsePlanWarning, PSRLError
 from ..planning import Plan
-from ..protocols import SavableAgent
+from ..protocols import ResumablePrior, SavableAgent
 from ..simulation.runs import Simulation
 from ..simulation.trace import Trace
 from .experiment import experiment_of
@@ -83,7 +84,7 @@ def perform_and_measure(
             warnings.simplefilter("ignore", CoarsePlanWarning)  # results tell how every episode was planned
             trace = run.until(study.horizon, _keeper(run, partial))
         seconds, planning = time.process_time() - clock, PLANNING.seconds - planned
-        memory = len(run.agent.to_bytes()) if isinstance(run.agent, SavableAgent) else None
+        memory = len(run.agent.to_bytes()) if _can_save(run.agent) else None  # type: ignore[attr-defined]
     schedule = schedule_named(spec.schedule) if spec.schedule else None
     data = encode(result_of(study, job, trace, best, schedule))
     effects = JobCost(seconds, planning, run.time - before, memory)
@@ -95,9 +96,16 @@ def _file_of(best: Plan) -> bytes:
     return replace(best, rounds=tuple(replace(each, seconds=0.0) for each in best.rounds)).to_bytes()
 
 
+def _can_save(agent: object) -> bool:
+    """Return whether an agent can be saved; not with a prior that has only the protocol's methods."""
+    if isinstance(agent, PSRLAgent):
+        return isinstance(agent.prior, ResumablePrior) and hasattr(agent.posterior, "state")
+    return isinstance(agent, SavableAgent)
+
+
 def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | None:
     """Keeps the run at times; the clock decides when, and changes no result."""
-    if partial is None or not hasattr(run.agent, "to_bytes"):
+    if partial is None or not _can_save(run.agent):
         return None
     last = time.monotonic()
 

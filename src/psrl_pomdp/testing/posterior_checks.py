@@ -14,6 +14,7 @@ from ..errors import CoarsePlanWarning, ImpossibleObservationError
 from ..inference.encoding import initial_of, model_of
 from ..protocols import Compilable, FiniteSupport, Posterior, Prior, SamplesWithBelief, WeightedKernels
 from .calibration import Draw, belief_by_paths, exact_finite, replay, sampling_identity, simulate_from_prior
+from .importance_checks import importance_violations
 
 Factory = Callable[[np.random.Generator], Posterior]
 
@@ -53,6 +54,7 @@ def posterior_violations(
                 f"samples after {length} steps are not distributed as the truth: {name} deviates by "
                 f"{score:+.1f} standard errors over {replicates} trajectories"
             )
+    yield from importance_violations(prior, factory, replicates, length, seed)
     yield from _same_actions_compiled(prior, factory, length, seed)
 
 

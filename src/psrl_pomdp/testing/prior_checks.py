@@ -11,27 +11,33 @@ import numpy as np
 
 from .._utils.issues import Issue
 from ..errors import PSRLError
+from ..inference.choosing import declared_support
 from ..inference.encoding import check_protocol
 from ..inference.parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample
 from ..models import kernel
-from ..protocols import FiniteSupport, HasSupport, Prior, ResumablePrior
+from ..protocols import FiniteSupport, Prior, ResumablePrior
 from .calibration import replay, simulate_from_prior, z_scores
+from .sampler_checks import ranks_in, sampler_violations
 
 _THRESHOLD = 5.5  # of each z-score: false alarm rate 3.8e-8
 _STEPS = 25  # of the random walk that leaves the density invariant
+_BINS = 16  # intervals of each parameter, of equal probability
 _FEW = 16  # samples that are checked one by one
+_MOST_KERNELS = 4000  # samples of a finite set, which are drawn one by one
 
 
-def check_prior(prior: Prior, *, samples: int = 4000, seed: int = 0) -> list[Issue]:
+def check_prior(prior: Prior, *, samples: int = 20_000, seed: int = 0) -> list[Issue]:
     """Check a prior.
 
     Samples must be kernels, lie within the prior's support, and be the same for the same seed. A posterior
     that is saved and restored must continue like one that is not. Samples from a finite prior must follow its
     weights. For a `ParametricPrior`, the kernels and the density of a parameter vector must not depend on the
-    other vectors in the call; gradients, if there are any, must agree with finite differences; and
-    `log_density` must be the density of `sample_parameters`. For the last check, random walks that leave the
-    density invariant start from the samples: if the samples have this density, the end points have the same
-    distribution as the starting points.
+    other vectors in the call; gradients, if there are any, must agree with finite differences; the parameter
+    vectors of one call must be independent and have the distribution of those of other calls; a subclass's
+    own `sample` must have the distribution of `kernels(sample_parameters(rng, N))`; and `log_density` must be
+    the density of `sample_parameters`. For the last check, random walks that leave the density invariant
+    start from the samples: if the samples have this density, the end points have the same distribution as the
+    starting points.
 
     Parameters
     ----------
@@ -45,8 +51,8 @@ def check_prior(prior: Prior, *, samples: int = 4000, seed: int = 0) -> list[Iss
     Returns
     -------
     list of Issue
-        One error for each violated requirement. The false alarm rate is at most (2d + 1) × 3.8e-8 for a prior
-        with d parameters, and E × 3.8e-8 for a finite set of kernels with E entries.
+        One error for each violated requirement. The false alarm rate is at most (22d + 4E + 1) × 3.8e-8 for a
+        prior with d parameters and kernels with E entries, and E × 3.8e-8 for a finite set of kernels.
 
     >>> from psrl_pomdp import problem
     >>> check_prior(problem("separated").prior)
@@ -67,10 +73,11 @@ def _violations(prior: Prior, samples: int, seed: int) -> Iterator[str]:
     check_protocol(prior)
     yield from _samples(prior, seed)
     if isinstance(prior, FiniteSupport):
-        yield from _frequencies(prior, samples, seed)
+        yield from _frequencies(prior, min(samples, _MOST_KERNELS), seed)
     if isinstance(prior, ParametricPrior):
         yield from _independence(prior, seed)
         yield from _gradients(prior, seed)
+        yield from sampler_violations(prior, samples, seed, _THRESHOLD)
         yield from _density(prior, samples, seed)
     if isinstance(prior, ResumablePrior):
         yield from _copies(prior)
@@ -83,10 +90,9 @@ def _samples(prior: Prior, seed: int) -> Iterator[str]:
     again = prior.sample(np.random.default_rng(seed))
     if not np.allclose(drawn[0], again, rtol=0.0, atol=1e-12):
         yield "the same seed gave another sample"
-    if isinstance(prior, HasSupport) and prior.support is not None:
-        support = np.asarray(prior.support)
-        if any((one[~support] > 0.0).any() for one in drawn):
-            yield "a sample has a transition that the prior's support excludes"
+    support = declared_support(prior)
+    if support is not None and any((one[~support] > 0.0).any() for one in drawn):
+        yield "a sample has a transition that the prior's support excludes"
 
 
 def _frequencies(prior: FiniteSupport, samples: int, seed: int) -> Iterator[str]:
@@ -144,7 +150,8 @@ def _gradients(prior: Any, seed: int) -> Iterator[str]:
 def _density(prior: ParametricPrior, samples: int, seed: int) -> Iterator[str]:
     """Functions of the start and of the end of random walks must have the same mean."""
     rng = np.random.default_rng(seed)
-    width = checked_sample(prior, rng, 500).std(axis=0)  # independent of the walks, so they stay invariant
+    pilot = checked_sample(prior, rng, 500)  # independent of the walks, so that they stay invariant
+    width = pilot.std(axis=0)
     start = checked_sample(prior, rng, samples)
     before = checked_density(prior, start)
     if not np.isfinite(before).all():
@@ -157,10 +164,16 @@ def _density(prior: ParametricPrior, samples: int, seed: int) -> Iterator[str]:
         accepted = np.log(rng.random(samples)) < proposed_density - density
         end = np.where(accepted[:, None], proposal, end)
         density = np.where(accepted, proposed_density, density)
-    names = [f"parameter {i}" for i in range(start.shape[1])]
-    columns = [end - start, end**2 - start**2, (density - before)[:, None]]
-    scores = z_scores(np.concatenate(columns, axis=1))
-    labels = [*names, *(f"{name} squared" for name in names), "the log density"]
+    d = start.shape[1]
+    names = [f"parameter {i}" for i in range(d)]
+    bins = [np.floor(_BINS * np.minimum(ranks_in(pilot, x), 1.0 - 1e-9)) for x in (start, end)]
+    moved = [(bins[1] == k).astype(float) - (bins[0] == k) for k in range(_BINS)]
+    scores = z_scores(
+        np.concatenate([end - start, end**2 - start**2, *moved, (density - before)[:, None]], axis=1)
+    )
+    labels = [*names, *(f"{name} squared" for name in names)]
+    labels += [f"the frequency of an interval of {name}" for _ in range(_BINS) for name in names]
+    labels.append("the log density")
     worst = int(np.abs(scores).argmax())
     if not abs(scores[worst]) < _THRESHOLD:
         yield (
