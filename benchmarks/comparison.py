@@ -1,10 +1,10 @@
-"""All learners side by side, as the manual shows them.
+"""The comparison of all learning algorithms that the manual shows.
 
-    python benchmarks/comparison.py                      # hours on two cores; what is done is kept in --out
+    python benchmarks/comparison.py                      # half an hour on two cores
     python benchmarks/comparison.py --only railway
     python benchmarks/comparison.py --write docs/comparison_results.md
 
-`random-readout` is the published test bed of spectral learners: T = 10^5, 16 runs. `railway` (maintenance),
+`random-readout`, on which spectral algorithms were tested: T = 10^5, 16 runs. `railway` (maintenance),
 `spectrum-access` and `river-swim`: T = 10^4, 8 runs. Each is `psrl-pomdp compare NAME --horizon T --seeds N`.
 """
 
@@ -26,7 +26,7 @@ STUDIES = {
 
 
 def compared(name: str, out: Path) -> dict[str, Any]:
-    """The document of `psrl-pomdp compare`."""
+    """Return the document that `psrl-pomdp compare --json` prints."""
     horizon, seeds = STUDIES[name]
     words = ["compare", name, "--horizon", str(horizon), "--seeds", str(seeds), "--out", str(out / name)]
     script = "from psrl_pomdp.cli import main; main()"
@@ -38,11 +38,11 @@ def compared(name: str, out: Path) -> dict[str, Any]:
 
 
 def markdown(document: dict[str, Any]) -> list[str]:
-    """A heading, a table and the verdicts."""
+    """Return the lines of a section: a heading, a table and the verdicts."""
     name, times = document["problem"], document["times"][-3:]
     command = f"psrl-pomdp compare {name} --horizon {document['horizon']} --seeds {document['seeds']}"
     lines = [f"### {name}", "", f"`{command}`. Regret with half the width of its 95 % interval:", ""]
-    lines.append("| information | learner | " + " | ".join(f"T = {t:,}" for t in times) + " | µs a step |")
+    lines.append("| information | agent | " + " | ".join(f"T = {t:,}" for t in times) + " | µs a step |")
     lines.append("|---|---|" + "---:|" * (len(times) + 1))
     information = ""
     rows = document["agents"]
@@ -64,12 +64,15 @@ def _regret(row: dict[str, Any], i: int) -> str:
 
 
 def _verdicts(document: dict[str, Any]) -> list[str]:
-    """Return which agents have significantly more regret than PSRL-POMDP, and which have less."""
+    """Return a sentence with the significant differences between PSRL-POMDP and other agents."""
     sure = [pair for pair in document["pairs"] if pair["sure"]]
     behind = [pair["worse"] for pair in sure if pair["better"] == "psrl"]
     before = [pair["better"] for pair in sure if pair["worse"] == "psrl"]
-    level = f"(all {len(document['pairs'])} pairs at once with {document['level']:.0%} confidence)"
-    words = f"`psrl` has less regret than {_listed(behind)}, and more regret than {_listed(before)} {level}."
+    level = f"({document['level']:.0%} confidence for all {len(document['pairs'])} pairs together)"
+    words = (
+        f"`psrl` has significantly lower regret than {_listed(behind)}, and significantly higher regret than "
+        f"{_listed(before)} {level}."
+    )
     return [words, ""]
 
 
@@ -77,7 +80,11 @@ def _refused(document: dict[str, Any]) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for label, why in document["refused"].items():
         reasons.setdefault(why, []).append(label)
-    return [line for why, labels in reasons.items() for line in (f"{_listed(labels)} do not fit: {why}.", "")]
+    return [
+        line
+        for why, labels in reasons.items()
+        for line in (f"Not applicable: {_listed(labels)}, because {why}.", "")
+    ]
 
 
 def _listed(names: list[str]) -> str:
@@ -88,7 +95,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("comparison"), help="the folder for results")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("comparison"),
+        help="the folder for results; finished runs in it are not repeated",
+    )
     parser.add_argument("--only", choices=STUDIES, action="append", help="may be repeated")
     parser.add_argument("--write", type=Path, metavar="FILE.md", help="put the tables there")
     options = parser.parse_args()

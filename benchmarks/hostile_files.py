@@ -5,7 +5,7 @@
 
 Each file is loaded and used in a forked child: agents take five readings, one of them lost, tell what they
 think and are saved; plans are printed, verified, asked and followed; studies and their results are read and
-summarised. A child that dies is replaced, and its file counts as a crash. What is printed, by kind of change:
+summarized. A child that dies is replaced, and its file counts as a crash. What is printed, by kind of change:
 how many files were refused, how many were harmless (used to the end, or stopped by an error of the package),
 how many crashed or raised an error that is not the package's, and the most that one file took: CPU seconds,
 and memory that was not in use before. The address space that a file may add is limited to 300 MB, so that
@@ -40,7 +40,7 @@ from psrl_pomdp.studies.results import jobs_of
 from psrl_pomdp.studies.runner import run
 from psrl_pomdp.studies.store import Store
 from psrl_pomdp.studies.study import read_study, study_from
-from psrl_pomdp.studies.summary import summarise
+from psrl_pomdp.studies.summary import summarize
 from psrl_pomdp.studies.tables import write_tables
 
 Rng = np.random.Generator
@@ -415,7 +415,7 @@ def studies(folder: Path) -> Iterator[Case]:
         return store.read(job)
 
     def use(result: Any, path: Path) -> None:
-        summarise(store)
+        summarize(store)
         write_tables(store)
 
     def use_study(found: Any, path: Path) -> None:

@@ -140,7 +140,7 @@ def grid_by_areas(columns: int, noise: float = 0.15) -> POMDP:
 
 
 def corridors(length: int) -> POMDP:
-    """Two rooms on a corridor with four headings, walls felt with errors: of the hallway's kind."""
+    """Two rooms on a corridor with four headings, walls felt with errors, as in the public hallway models."""
     places = length + 2
     n_states = 4 * places
     facing = np.arange(n_states) % 4
@@ -224,8 +224,8 @@ def tiger_grid() -> POMDP:
 
 
 def hallway() -> POMDP:
-    """Of the public hallway's size and kind: eleven places in a row and four rooms to the south of them, of
-    which the last is the goal; landmarks in front of the others and at the western end."""
+    """A maze of the size of the public model `hallway`: eleven places in a row and four rooms to the south of
+    them, of which the last is the goal; landmarks in front of the others and at the western end."""
     doors = [2, 4, 6, 8]
     places = [(0, c) for c in range(11)] + [(1, c) for c in doors]
     landmarks = [(0, 0)] + [(0, c) for c in doors[:-1]]

@@ -5,7 +5,7 @@
 Every model is planned for in a process of its own. DIR holds published model files; those of the table that
 are not there are left out. `study` is the gap that a study of an earlier version of the planner reached in 8
 seconds of processor time. `--processor` counts the limit in processor time, so that what else the machine
-does favours nobody. A limit is kept where it is passed by no more than 10 %, and a second.
+does favors nobody. A limit is kept where it is passed by no more than 10 %, and a second.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ GENERATED: dict[str, Callable[[], POMDP]] = {
     "noisy grid": lambda: grid_by_areas(4),
     "corridor": lambda: corridors(5),
     "tiger-grid": tiger_grid,
-    "of the hallway's kind": hallway,
+    "hallway-like": hallway,
     "sparse, 100": lambda: sparse(100),
     "pursuit, 14 cells": lambda: pursuit(14, 5),
     "sparse, 300": lambda: sparse(300),

@@ -21,13 +21,13 @@ import textwrap
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from psrl_pomdp import FinitePrior, PSRLAgent, plan, problem, simulate
 from psrl_pomdp.analysis import RegretCurve, fit_growth
 from psrl_pomdp.analysis.estimators import ESTIMATORS, run_sums
+from psrl_pomdp.studies.results import RunResult
 from psrl_pomdp.studies.runner import run
 from psrl_pomdp.studies.store import Store
 from psrl_pomdp.studies.study import study_from
@@ -63,7 +63,7 @@ def sensitivity(workers: int) -> None:
 
 def studied(
     name: str, horizon: int, seeds: int, agent: dict[str, object], workers: int
-) -> tuple[RegretCurve, list[dict[str, Any]]]:
+) -> tuple[RegretCurve, list[RunResult]]:
     """Return the regret curve of one agent and the results of its runs, without keeping the study."""
     words = {"problem": name, "horizon": horizon, "seeds": seeds, "tolerance": 1e-6, "agents": [agent]}
     with tempfile.TemporaryDirectory() as folder:
@@ -79,37 +79,40 @@ def at(curve: RegretCurve, time: int) -> str:
     return f"{curve.middle[i]:8.1f}  [{low:.1f}, {high:.1f}]"
 
 
-def blind(workers: int) -> None:
-    curve, results = studied("machine-repair", 10_000, 8, {"kind": "psrl", "prior": "dirichlet"}, workers)
-    print("PSRL-POMDP on machine-repair, Dirichlet rows, 8 runs of 10000 steps")
-    print("     T    regret  95 % of it           distance to the truth, a row")
-    for time in (100, 1000, 10_000):
+def blind(workers: int, times: tuple[int, ...] = (100, 1000, 10_000), seeds: int = 8) -> None:
+    curve, results = studied(
+        "machine-repair", times[-1], seeds, {"kind": "psrl", "prior": "dirichlet"}, workers
+    )
+    print(f"PSRL-POMDP on machine-repair, Dirichlet prior, {seeds} runs of {times[-1]:,} steps")
+    print("     T    regret  95 % interval        distance to the true row")
+    for time in times:
         i = int(np.flatnonzero(curve.times == time)[0])
-        away = np.mean([result["posterior"][i] for result in results])
+        away = np.mean([result.posterior[i] for result in results])
         print(f"{time:6d}  {at(curve, time):30s} {away:.2f}")
     grown = fit_growth(curve)
-    print(f"growth: T^{grown.exponent.value:.2f} [{grown.exponent.low:.2f}, {grown.exponent.high:.2f}]")
+    exponent = grown.exponent
+    print(f"regret fitted by c T^p: p = {exponent.value:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]")
     world = problem("machine-repair")
     known = FinitePrior(world.setting, world.transition[None])
-    print("share of actions in the second half of 4 runs of 2000 steps")
-    for who, prior in (("knows the wear", known), ("learns it", world.prior)):
+    print("actions in the second half of 4 runs of 2,000 steps, by an agent that")
+    for who, prior in (("knows the kernel", known), ("learns the kernel", world.prior)):
         runs = [simulate(world, PSRLAgent(prior, seed=i), 2000, seed=i) for i in range(4)]
         shares = np.mean([np.bincount(trace.actions[1000:], minlength=4) / 1000 for trace in runs], axis=0)
         listed = zip(world.setting.actions, shares, strict=True)
         print(f"  {who}: " + ", ".join(f"{action} {share:.1%}" for action, share in listed))
 
 
-def noise(workers: int) -> None:
+def noise(workers: int, horizon: int = 10_000, seeds: int = 40) -> None:
     world = problem("separated")
     assert world.family is not None
     best = plan(world, 1e-6)
-    runs = [simulate(world, PSRLAgent(world.family, seed=i), 10_000, seed=i) for i in range(40)]
-    print("PSRL-POMDP on separated, its finite family, 40 runs of 10000 steps")
+    runs = [simulate(world, PSRLAgent(world.family, seed=i), horizon, seed=i) for i in range(seeds)]
+    print(f"PSRL-POMDP on separated, finite prior, {seeds} runs of {horizon:,} steps")
     print("estimator       mean regret  standard deviation of one run")
     middle = 0.5 * (best.lower_cost + best.upper_cost)
     for estimator in ("plain", "expected", "control_variate"):
         assert estimator in ESTIMATORS
-        sums = np.array([run_sums(trace, best, estimator)[-1] for trace in runs]) - 10_000 * middle
+        sums = np.array([run_sums(trace, best, estimator)[-1] for trace in runs]) - horizon * middle
         print(f"{estimator:15s} {sums.mean():11.2f}  {sums.std(ddof=1):.2f}")
 
 
@@ -118,17 +121,17 @@ def growth(workers: int) -> None:
     from psrl_pomdp.report.regret_figures import regret_figure
 
     asked = {
-        "separated, its family": ("separated", {"kind": "psrl", "prior": "finite"}),
-        "separated, Dirichlet rows": ("separated", {"kind": "psrl", "prior": "dirichlet"}),
-        "separated, at random": ("separated", {"kind": "random"}),
+        "PSRL-POMDP, finite prior": ("separated", {"kind": "psrl", "prior": "finite"}),
+        "PSRL-POMDP, Dirichlet prior": ("separated", {"kind": "psrl", "prior": "dirichlet"}),
+        "random actions": ("separated", {"kind": "random"}),
     }
     found: dict[str, RegretCurve] = {}
-    print("16 runs of 10000 steps each")
+    print("regret on separated, 16 runs of 10,000 steps for each agent")
     for label, (name, agent) in asked.items():
         curve, _ = studied(name, 10_000, 16, agent, workers)
         found[label] = curve
         print(textwrap.fill(f"{label}: {fit_growth(curve).text}", 96, subsequent_indent="    "))
-    figure = regret_figure(found, "Three ways to grow", "")
+    figure = regret_figure(found, "Regret on the problem separated", "")
     save_figure(figure, HERE / "images" / "growth.svg")
 
 

@@ -23,7 +23,7 @@ from distributed import Client, LocalCluster
 from psrl_pomdp.studies.runner import Progress, run, verify
 from psrl_pomdp.studies.store import Store
 from psrl_pomdp.studies.study import study_from
-from psrl_pomdp.studies.summary import summarise
+from psrl_pomdp.studies.summary import summarize
 from psrl_pomdp.studies.tables import write_tables
 
 
@@ -74,7 +74,7 @@ def main() -> None:
             with LocalCluster(n_workers=given.workers, **options) as cluster, Client(cluster) as client:
                 on_cluster(store, client, given.workers)
         write_tables(store)
-        found = summarise(store)
+        found = summarize(store)
         print(found["title"])
         for row in found["agents"]:
             print(f"  {row['agent']:8s} regret {row['regret']:8.2f}, {row['runs']} runs")

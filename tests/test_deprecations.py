@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import psrl_pomdp
-from psrl_pomdp import Issue, PlanningBudget, PSRLAgent, plan, problem, simulate
+import psrl_pomdp.cli as cli_package
+from psrl_pomdp import Issue, PlanningBudget, PSRLAgent, UnknownNameError, plan, problem, simulate
 from psrl_pomdp._utils.deprecation import renamed_keywords
+from psrl_pomdp.problems import catalogue
+from psrl_pomdp.studies import comparison, sensor_sensitivity, summary
+from psrl_pomdp.studies.experiment import Experiment
+from psrl_pomdp.studies.study import study_from
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -78,3 +88,55 @@ def test_a_function_keeps_its_signature_and_its_own_errors() -> None:
     assert function.__name__ == "function"
     with pytest.raises(TypeError, match="other"):
         function(other=1)  # type: ignore[call-arg]
+
+
+def test_a_problem_takes_its_parameter_by_the_old_spelling() -> None:
+    with pytest.warns(
+        DeprecationWarning, match="parameter neighbour of river-swim is now the parameter neighbor"
+    ):
+        old = problem("river-swim", neighbour=0.1)
+    assert old == problem("river-swim", neighbor=0.1)
+    assert old.parameters["neighbor"] == 0.1
+    assert "neighbour" not in old.parameters
+    with pytest.raises(UnknownNameError, match="both neighbor and its old name neighbour"):
+        problem("river-swim", neighbour=0.1, neighbor=0.1)
+
+
+def test_a_study_takes_the_parameter_by_the_old_spelling() -> None:
+    words = {"problem": "river-swim", "horizon": 10, "seeds": 1}
+    study = study_from(words | {"parameters": {"neighbour": 0.1}})
+    with pytest.warns(DeprecationWarning, match="neighbour of river-swim"):
+        model = Experiment(study).problem
+    assert model == problem("river-swim", neighbor=0.1)
+
+
+def test_the_summary_has_its_old_spelling() -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"summary\.summarise is now psrl_pomdp\.studies\.summary\.summarize"
+    ):
+        assert summary.summarise is summary.summarize
+
+
+def old_names() -> set[str]:
+    """The old names that give a warning: those in tables, and those in calls of `_utils.deprecation`."""
+    found = {*psrl_pomdp._RENAMED, *comparison._RENAMED, *sensor_sensitivity._RENAMED, *summary._RENAMED}
+    found |= {f"psrl-pomdp {name}" for name in cli_package._RENAMED}
+    found |= {old for entry in catalogue() for old in entry.renamed}
+    for path in (ROOT / "src").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+                if call.func.id == "renamed_keywords":
+                    found |= {str(keyword.arg) for keyword in call.keywords}
+                if call.func.id == "warn_renamed" and isinstance(call.args[0], ast.Constant):
+                    found.add(str(call.args[0].value).rpartition(".")[2])
+    return found
+
+
+def test_the_changelog_lists_every_old_name() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    table = changes.partition("### Deprecated")[2].partition("###")[0]
+    left = " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("|"))
+    names = old_names()
+    assert len(names) > 25
+    words = {name: re.findall(r"[\w-]+", name)[-1] for name in names}
+    assert not [name for name, word in words.items() if not re.search(rf"\b{word}\b", left)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -143,7 +144,7 @@ def promised(page: Path) -> list[str]:
 
 
 def test_console_blocks_name_commands_that_are_there() -> None:
-    """Long ones are not run; but their first words exist, and options are spelt as the help has them."""
+    """Long ones are not run; but their first words exist, and options are spelled as the help has them."""
     from psrl_pomdp.cli import cli
 
     found = 0
@@ -162,6 +163,17 @@ def test_console_blocks_name_commands_that_are_there() -> None:
                     pytest.fail(f"{page.name}: {line}")
                 found += 1
     assert found > 5
+
+
+def test_the_commands_behind_quoted_results_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """With short runs: what they read of results must still exist."""
+    quoted = runpy.run_path(str(DOCS / "quoted.py"))
+    quoted["blind"](1, times=(100, 1000), seeds=2)
+    printed = capsys.readouterr().out
+    assert re.search(r"^ +1000 +-?[0-9.]+  \[", printed, flags=re.MULTILINE)
+    assert "learns the kernel: manufacture" in printed
+    quoted["noise"](1, horizon=100, seeds=3)
+    assert "control_variate" in capsys.readouterr().out
 
 
 def test_quoted_results_are_there() -> None:

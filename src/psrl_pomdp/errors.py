@@ -1,6 +1,6 @@
-"""What can go wrong, as one small hierarchy in which every error names its culprit.
+"""The exceptions of the package. Each message names the input that is wrong.
 
-`PSRLError` is the root: `except PSRLError` catches whatever this package raises on purpose.
+`PSRLError` is the base class: `except PSRLError` catches every exception that this package raises on purpose.
 """
 
 from __future__ import annotations
@@ -10,39 +10,42 @@ from difflib import get_close_matches
 
 
 class PSRLError(Exception):
-    """Root of the package's errors."""
+    """Base class of the package's exceptions."""
 
 
 class InvalidModelError(PSRLError, ValueError):
-    """An array or a name that makes no model; the message names the entry."""
+    """Raised for an invalid array, name or argument; the message names the wrong entry."""
 
 
 class UnknownNameError(PSRLError, LookupError):
-    """A name that nothing answers to; the message suggests the nearest known one."""
+    """Raised for an unknown name; the message suggests a similar known name."""
 
 
 class ImpossibleObservationError(PSRLError, ValueError):
-    """A reading that has probability zero under everything that was held possible."""
+    """Raised for an observation that has probability 0 under every kernel of the prior."""
 
 
 class PluginError(PSRLError, RuntimeError):
-    """A plug-in that cannot be imported or does not do what its group asks; the message names it."""
+    """Raised if a plug-in cannot be imported or violates its requirements; the message names it."""
 
 
 class StartDependentError(PSRLError, ValueError):
-    """A question about beliefs alone, where what is best to do depends on where a run started."""
+    """Raised for a request that needs a policy on beliefs, if the plan has only a finite-state controller.
+
+    This is the case if the optimal average cost depends on the initial belief.
+    """
 
 
 class OutOfOrderError(PSRLError, RuntimeError):
-    """A call before its time, such as an update before the start."""
+    """Raised for a call in the wrong order, such as an update of a posterior before its start."""
 
 
 class CoarsePlanWarning(UserWarning):
-    """An agent plays a plan that may be far from optimal beside what is at stake."""
+    """Issued if the gap of an agent's plan exceeds both `rtol` and 20 % of the reference value."""
 
 
 class ParseError(PSRLError, ValueError):
-    """A model file that cannot be read: `hallway.pomdp:41: unknown state 'lft'`."""
+    """Raised for a file that cannot be read: `hallway.pomdp:41: unknown state 'lft'`."""
 
     def __init__(self, reason: str, *, path: str = "", line: int | None = None) -> None:
         self.reason = reason
@@ -56,11 +59,11 @@ class ParseError(PSRLError, ValueError):
 
 
 class MissingFileError(ParseError, FileNotFoundError):
-    """There is no file of this name."""
+    """Raised if there is no file of this name."""
 
 
 class UnreadableFileError(ParseError, OSError):
-    """What has this name is a folder, or may not be read."""
+    """Raised if the path is a folder, or a file that the user may not read."""
 
 
 def _rebuild_parse_error(kind: type[ParseError], reason: str, path: str, line: int | None) -> ParseError:
@@ -73,7 +76,7 @@ _MOST_SUGGESTED = 2000
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'left'?)` where a known word is close, else nothing.
+    """Return ` (did you mean 'left'?)` if a known word is similar, and the empty string otherwise.
 
     >>> did_you_mean("lft", ["left", "right"])
     " (did you mean 'left'?)"

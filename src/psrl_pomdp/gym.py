@@ -1,4 +1,4 @@
-"""Gymnasium environments; `gymnasium.make("psrl_pomdp.gym:tiger-v0")` imports this module."""
+"""Gymnasium environments, such as `gymnasium.make("psrl_pomdp:tiger-v0")`."""
 
 from .integrations.gymnasium import NOTHING, EnvRun, POMDPEnv, run_on_env
 

@@ -1,9 +1,10 @@
 """Plug-ins: priors, agents, planners, problems, executors and file formats, found by name.
 
-A name is looked up among
+A name is looked up in
 
-1. the plug-ins of this package, the table `BUILT_IN`, which is also written as entry points in its
-   `pyproject.toml`; the table lets a source checkout work whose metadata are missing or old;
+1. the plug-ins of this package, in the table `BUILT_IN`. The entry points in `pyproject.toml` repeat the
+table;
+   with the table, a source checkout works although its metadata are missing or old;
 2. the plug-ins that a script has registered with `register`;
 3. the entry points of all installed packages, in the groups `psrl_pomdp.priors`, `psrl_pomdp.agents` and so
    on.

@@ -13,7 +13,7 @@ import pytest
 from psrl_pomdp import ParseError, Plan, PSRLAgent, problem, verify
 from psrl_pomdp.studies.results import FORMAT, decode, encode
 from psrl_pomdp.studies.study_results import StudyResults
-from psrl_pomdp.studies.summary import summarise
+from psrl_pomdp.studies.summary import summarize
 
 DATA = Path(__file__).parents[1] / "data"
 WANTED = json.loads((DATA / "version_0_1.json").read_text())
@@ -51,7 +51,7 @@ def test_results_of_format_1_say_what_they_said(tmp_path: Path) -> None:
     results = StudyResults.open(tmp_path / "study")
     assert not results.missing
     assert {result.format for result in results.runs} == {1}
-    rows = {row["agent"]: row for row in summarise(results)["agents"]}
+    rows = {row["agent"]: row for row in summarize(results)["agents"]}
     assert list(rows) == list(REGRETS)
     for agent, (regret, interval, posterior) in REGRETS.items():
         assert rows[agent]["regret"] == pytest.approx(regret, rel=1e-12)

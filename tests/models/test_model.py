@@ -127,7 +127,7 @@ def test_refusals_name_the_entry(build: Any, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_rows_within_tolerance_are_renormalised_and_others_refused() -> None:
+def test_rows_within_tolerance_are_renormalized_and_others_refused() -> None:
     kernel = np.array(KERNEL)
     kernel[0, 0] = [0.9, 0.1 + 5e-10]
     assert abs(model(kernel).transition[0, 0].sum() - 1) < 1e-15

@@ -150,7 +150,7 @@ def test_random_readout_is_the_published_family() -> None:
         assert (model.n_states, model.n_actions, model.n_observations) == (3, 3, 4)
         assert not setting.sensor_depends_on_action
         assert setting.units == Units(kind="reward")
-        # Ten on one entry and uniform numbers on the others, normalised.
+        # Ten on one entry and uniform numbers on the others, normalized.
         sensor = setting.observation[0]
         peaks = sensor.argmax(axis=1)
         assert len(set(peaks.tolist())) == 3
@@ -160,7 +160,7 @@ def test_random_readout_is_the_published_family() -> None:
         worth = np.linalg.lstsq(sensor, reward, rcond=None)[0]
         assert (setting.cost == setting.cost[0]).all()
         assert sensor @ worth == pytest.approx(reward)
-        # Clipped at 1 / (10 S), then normalised: a row can have grown by two clipped entries at most.
+        # Clipped at 1 / (10 S), then normalized: a row can have grown by two clipped entries at most.
         assert model.transition.min() >= (1 / 30) / (1 + 2 / 30) - 1e-12
 
 
@@ -184,7 +184,7 @@ def test_parameters_are_checked_at_the_door(name: str) -> None:
         ("tiger", {"acuracy": 0.9}, r"no parameter 'acuracy' \(did you mean 'accuracy'\?\)"),
         ("tiger", {"accuracy": 1.5}, "parameter accuracy is 1.5, not between 0 and 1"),
         ("river-swim", {"n_states": 2.5}, "parameter n_states is 2.5, not a whole number"),
-        ("river-swim", {"neighbour": 0.6}, "down and up together is 1.2"),
+        ("river-swim", {"neighbor": 0.6}, "down and up together is 1.2"),
         ("railway", {"edges": (1.0, 0.0)}, "edges: wanted increasing numbers"),
         ("spectrum-access", {"stay_idle": [0.5]}, "stay_idle and stay_busy"),
         ("random-readout", {"n_observations": 2}, "n_observations is 2, not between 3"),

@@ -31,7 +31,7 @@ from psrl_pomdp.studies.jobs import perform
 from psrl_pomdp.studies.results import Job, jobs_of
 from psrl_pomdp.studies.store import Store, StudyError
 from psrl_pomdp.studies.study import Study, study_from, with_file
-from psrl_pomdp.studies.summary import summarise
+from psrl_pomdp.studies.summary import summarize
 from psrl_pomdp.studies.tables import episode_rows
 
 HOSTILE = '</script><img src=x onerror=alert(1)><b>&amp;"%{x}$x$'
@@ -100,7 +100,7 @@ class Elements(HTMLParser):
 
 def test_regret_is_that_of_the_summary(tiger: Store) -> None:
     data = PageData(tiger)
-    rows = {row["agent"]: row for row in summarise(tiger)["agents"]}
+    rows = {row["agent"]: row for row in summarize(tiger)["agents"]}
     assert [agent.label for agent in data.agents] == ["psrl", "psrl-rows", "random"] == list(rows)
     for agent in data.agents:
         assert agent.regret == rows[agent.label]["regret"]

@@ -55,11 +55,11 @@ def test_both_drivers_give_the_same_run(kind: str, sensors: int, first: bool) ->
 
 
 def test_a_run_is_the_same_wherever_its_arrays_lie(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiled loops may look at addresses and add up in another order where small arrays are neighbours."""
+    """Compiled loops may look at addresses and add up in another order where small arrays are neighbors."""
     model, filters, rng = problem("separated"), filtering.make_filter_bank, np.random.default_rng(30)
     names = ("product", "scale", "weight", "chance", "expected", "lane_sums", "log_weight")
 
-    def neighbours(setting: Setting, kernels: Array, weights: Array) -> filtering.FilterBank:
+    def neighbors(setting: Setting, kernels: Array, weights: Array) -> filtering.FilterBank:
         own, memory, end = filters(setting, kernels, weights), np.zeros(1000), rng.integers(8)
         placed: dict[str, Any] = {}
         for name in rng.permutation(names):
@@ -75,7 +75,7 @@ def test_a_run_is_the_same_wherever_its_arrays_lie(monkeypatch: pytest.MonkeyPat
         return simulate(model, agent, 300, seed=2).checkpoints.expected.tobytes()
 
     usual = counted()
-    monkeypatch.setattr(filtering, "make_filter_bank", neighbours)
+    monkeypatch.setattr(filtering, "make_filter_bank", neighbors)
     assert {counted() for _ in range(30)} == {usual}
 
 

@@ -137,7 +137,7 @@ def test_those_who_do_not_fit_say_why(name: str) -> None:
         assert refused == {}
     else:
         assert set(refused) == {"oas-ucrl", "oas-ucrl-actions", "seeu-known", "seeu", "sm-ucrl"}
-        assert all("sensor" in why for why in refused.values())
+        assert all("observation model" in why for why in refused.values())
 
 
 def test_an_option_that_is_none_is_named() -> None:
@@ -291,7 +291,7 @@ def test_misfits_are_listed_and_the_others_compared(tmp_path: Path) -> None:
     asked = ["machine-repair", "--horizon", "20", "--seeds", "2", "--agents", "random,oas-ucrl"]
     document = compared(*asked, "--out", str(tmp_path / "out"))
     assert [row["agent"] for row in document["agents"]] == ["random"]  # type: ignore[attr-defined]
-    assert "sensor" in document["refused"]["oas-ucrl"]  # type: ignore[index]
+    assert "observation model" in document["refused"]["oas-ucrl"]  # type: ignore[index]
     with pytest.raises(InvalidModelError, match="oas-ucrl"):
         compared("machine-repair", "--agents", "oas-ucrl", "--out", str(tmp_path / "none"))
     assert not (tmp_path / "none").exists()

@@ -28,7 +28,7 @@ from psrl_pomdp.studies.runner import run, verify
 from psrl_pomdp.studies.store import Store, StudyError
 from psrl_pomdp.studies.study import Study, study_from, with_file
 from psrl_pomdp.studies.study_results import StudyResults
-from psrl_pomdp.studies.summary import summarise
+from psrl_pomdp.studies.summary import summarize
 from psrl_pomdp.studies.tables import EPISODES, RUNS, write_tables
 
 
@@ -146,7 +146,7 @@ def test_summary_and_tables(tmp_path: Path) -> None:
     pandas_like = tmp_path / "s"
     store = Store.create(pandas_like, small(seeds=3))
     run(store, executor=Inline())
-    document = summarise(store)
+    document = summarize(store)
     regrets = {row["agent"]: row for row in document["agents"]}
     assert regrets["oracle"]["interval"][0] - 2 < 0 < regrets["oracle"]["interval"][1] + 2
     assert regrets["random"]["regret"] > 5 * regrets["psrl"]["regret"]

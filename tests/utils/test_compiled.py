@@ -138,7 +138,7 @@ def hard_triples() -> list[tuple[float, float, float]]:
         return list((rng.choice([-1.0, 1.0], count) * rng.random(count) * sizes).tolist())
 
     ordinary = list(zip(some(30, 2000), some(30, 2000), some(30, 2000), strict=True))
-    cancelling = [(a, b, -a * b) for a, b, _ in ordinary[:500]]
+    canceling = [(a, b, -a * b) for a, b, _ in ordinary[:500]]
     nearly = [(a, b, nextafter(-a * b, 0.0)) for a, b, _ in ordinary[:500]]
     extreme = list(zip(some(535, 2000), some(535, 2000), some(1020, 2000), strict=True))
     bits = [unpack("3d", rng.bytes(24)) for _ in range(2000)]
@@ -147,7 +147,7 @@ def hard_triples() -> list[tuple[float, float, float]]:
         (half, 2.0**-53 * other, one) for half in halves for other in halves[::4] for one in (1.0, -1.0, half)
     ]
     tiny = [(2.0**-537 * a, 2.0**-537 * b, 5e-324 * round(100 * c)) for a, b, c in ordinary[:500]]
-    return [*ordinary, *cancelling, *nearly, *extreme, *bits, *ties, *tiny]
+    return [*ordinary, *canceling, *nearly, *extreme, *bits, *ties, *tiny]
 
 
 @pytest.mark.parametrize("fma", [exact.by_halves, exact.fma])

@@ -144,7 +144,7 @@ def fit_arrays(
     share, flatter = _predicted(at, means[1:])
     verdict, text = _verdict(slope, exponent, share, len(values), means[1:])
     if verdict == "logarithmic" and flatter >= _VERDICT_LEVEL:
-        text += "; it is flatter still than a logarithm through its earlier part"
+        text += "; the regret at the horizon is below the logarithm that fits the earlier regret"
     return Growth(intercept, slope, factor, exponent, share, flatter, verdict, text, level)
 
 
@@ -196,17 +196,17 @@ def _verdict(slope: Fit, exponent: Fit, share: float, n_runs: int, means: Array)
         return "no growth", "no growth beyond the noise of these runs"
     if share >= _VERDICT_LEVEL:
         return "logarithmic", (
-            f"logarithmic: {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] for each unit of log T "
+            f"logarithmic: a + b log T with slope b = {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] "
             f"predicts the later regret better than a power in {share:.0%} of the bootstrap means"
         )
-    between = f"T^{exponent.value:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
+    fitted = f"exponent {exponent.value:.2f} [{exponent.low:.2f}, {exponent.high:.2f}]"
     if share <= 1.0 - _VERDICT_LEVEL:
         kind = "linear growth is not excluded" if exponent.high >= 1.0 else "sublinear"
         return "power", (
-            f"a power: {between} predicts the later regret better than a logarithm in {1 - share:.0%} of the "
-            f"bootstrap means; {kind}"
+            f"power: T^p with {fitted} predicts the later regret better than a logarithm in "
+            f"{1 - share:.0%} of the bootstrap means; {kind}"
         )
     return "undecided", (
-        f"undecided: a logarithm predicts the later regret better in {share:.0%} of the bootstrap means, "
-        f"{between} in the others; use a longer horizon or more seeds"
+        f"undecided: a logarithm predicts the later regret better in {share:.0%} of the bootstrap means, and "
+        f"the power T^p with {fitted} in the others; use a longer horizon or more seeds"
     )

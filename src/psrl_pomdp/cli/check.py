@@ -93,7 +93,7 @@ def command(
     found = find_model(model, parameters, normalize)
     prior, words = choose_prior(found, kind)
     assessment = assess(found, prior, horizon=horizon, seeds=seeds)
-    document = summarise(found, assessment, words)
+    document = summarize(found, assessment, words)
     if as_json:
         print_json(document)
     else:
@@ -117,7 +117,7 @@ def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
     return prior, "Dirichlet(1) on the transitions that the file makes possible; its zeros are taken as known"
 
 
-def summarise(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
+def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
     """Everything that `check` says, as plain data; infinite numbers are texts."""
     document = {
         "model": model.name,

@@ -148,12 +148,12 @@ def _ordinal(number: int) -> str:
 def results(found: StudyResults, about: dict[str, str]) -> dict[str, Any]:
     """What the demo says, as plain data; tables and figures are written on the way."""
     from ..studies.savings import savings
-    from ..studies.summary import curves, summarise
+    from ..studies.summary import curves, summarize
     from ..studies.tables import write_tables
 
     written = [path.name for path in write_tables(found)]
     unit = found.units.total_name
-    saved, document = savings(found, _CALENDAR), summarise(found)
+    saved, document = savings(found, _CALENDAR), summarize(found)
     for row in document["agents"]:
         own = saved[row["agent"]]
         row["about"] = about[row["agent"]]

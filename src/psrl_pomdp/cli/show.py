@@ -45,14 +45,14 @@ def command(model: str, parameters: tuple[str, ...], normalize: bool, as_json: b
     in .pomdp, .pomdpx, .json or .npz. The exit code is 0, or 1 if the model cannot be read.
     """
     found = find_model(model, parameters, normalize)
-    summary = summarise(found)
+    summary = summarize(found)
     if as_json:
         print_json(summary)
     else:
         print_summary(summary)
 
 
-def summarise(model: POMDP) -> dict[str, Any]:
+def summarize(model: POMDP) -> dict[str, Any]:
     """Everything that `show` knows about a model, as plain data."""
     import numpy as np
 

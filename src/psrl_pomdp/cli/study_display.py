@@ -176,12 +176,12 @@ def _duration(seconds: float) -> str:
 def finish(store: Store, progress: Progress, parquet: bool, as_json: bool) -> None:
     """Tables into the folder, and a summary."""
     from ..studies.study_results import StudyResults
-    from ..studies.summary import summarise
+    from ..studies.summary import summarize
     from ..studies.tables import write_tables
 
     results = StudyResults(store)
     written = write_tables(results, parquet)
-    document = summarise(results) | {"failures": progress.failures, "folder": str(store.folder)}
+    document = summarize(results) | {"failures": progress.failures, "folder": str(store.folder)}
     if as_json:
         print_json(document)
     else:

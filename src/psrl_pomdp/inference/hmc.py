@@ -24,7 +24,7 @@ from .rows import FreeRows, aggregate_counts, to_kernels
 from .workspace import Workspace, flat
 
 
-def normalised(z: Array) -> Array:
+def normalized(z: Array) -> Array:
     """Return log θ, shape [R, S′, N], from z: z minus the logarithm of the sum of each row's exponentials."""
     z = z - z.max(axis=1, keepdims=True)
     return np.asarray(z - np.log(np.exp(z).sum(axis=1, keepdims=True)))
@@ -59,7 +59,7 @@ def log_density(rows: FreeRows, z: Array, past: History, space: Workspace) -> tu
     """
     alpha = rows.concentration[..., None]
     possible = alpha > 0
-    log_rows = normalised(z)
+    log_rows = normalized(z)
     logs, xi = log_likelihood_and_expected_transitions(rows, log_rows, past, space)
     size = np.exp(z)
     prior = np.where(possible, alpha * np.where(possible, z, 0.0) - size, 0.0)

@@ -155,7 +155,7 @@ def hamiltonian(
     tuning.step *= float(np.exp((acceptance.mean() - _ACCEPTANCE) / np.sqrt(0.25 * tuning.hmc_moves + 1.0)))
     tuning.step = min(1.5, tuning.step)
     tuning.hmc_moves += 1
-    return hmc.normalised(z)
+    return hmc.normalized(z)
 
 
 def log_gamma(rng: np.random.Generator, shape: Array) -> Array:

@@ -1,22 +1,22 @@
-"""Gymnasium, both ways: our worlds as its environments, and its environments as worlds for our agents.
+"""Models of this package as Gymnasium environments, and agents of this package in Gymnasium environments.
 
 Every problem of the library is registered, so that
 
     gymnasium.make("psrl_pomdp:tiger-v0", accuracy=0.9)
     gymnasium.make("psrl_pomdp:model-v0", model="hallway.pomdp")
 
-work wherever they are written, whichever package was imported first: `integrations.registration` sees to it.
-"psrl_pomdp.gym:tiger-v0" works too. `POMDPEnv(model)` does without the registry. Only this module, and
-`integrations.recurrent_ppo` on top of it, import Gymnasium.
+return environments, whichever package was imported first (`integrations.registration`).
+"psrl_pomdp.gym:tiger-v0" works too. `POMDPEnv(model)` does not need the registry. Only this module and
+`integrations.recurrent_ppo` import Gymnasium.
 
-- The reward of a step is −C(s_t, a_t) in the user's own numbers, or the reward itself where the model was
-  given by rewards.
-- A run never terminates: the cost is a long-run average. It is truncated only where a time limit is asked
-  for: `gymnasium.make(..., max_episode_steps=1000)`.
-- Where nothing is read before the first action, the observation space has one symbol more than the model has
-  readings. That symbol, the last, is what `reset` returns then: *nothing was read*. No step returns it.
-- The true state is in `info["state"]`, for people and for tests; agents are not meant to look.
-- `reset(seed=n)` starts the very world that `simulate(model, agent, horizon, seed=n)` runs in.
+- The reward of a step is −C(s_t, a_t) in the user's units, or the reward itself if the model has rewards.
+- An environment never terminates, because the objective is a long-run average. It is truncated only by a time
+  limit: `gymnasium.make(..., max_episode_steps=1000)`.
+- If there is no observation before the first action, the observation space has one element more than the
+model
+  has observations. `reset` returns this last element, which means *no observation*. No step returns it.
+- `info["state"]` contains the hidden state, which an agent must not use.
+- `reset(seed=n)` starts with the random numbers of `simulate(model, agent, horizon, seed=n)`.
 """
 
 from __future__ import annotations
@@ -45,13 +45,25 @@ try:
 except ImportError:
     raise ImportError('psrl_pomdp.gym needs gymnasium: pip install "psrl-pomdp[gym]"') from None
 
-NOTHING = -1  # among the readings of an `EnvRun`
+NOTHING = -1  # no observation, in an `EnvRun`
 
 
 class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
-    """A POMDP as an environment.
+    """A POMDP as a Gymnasium environment.
 
-    `model` is a POMDP, the name of a problem of the library, which takes `parameters`, or a model file.
+    Parameters
+    ----------
+    model
+        A POMDP, the name of a problem of the library, or the path of a model file.
+    render_mode
+        Must be None.
+    **parameters
+        Parameters of the problem.
+
+    Raises
+    ------
+    InvalidModelError
+        If `model` is none of these, or parameters are given for a model without parameters.
 
     >>> env = POMDPEnv("tiger", accuracy=0.9)
     >>> env.observation_space, env.action_space
@@ -64,7 +76,8 @@ class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
     (-1.0, False, False)
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as the base class declares it
+    # Gymnasium's base class declares it without ClassVar.
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
     def __init__(
         self,
@@ -86,7 +99,7 @@ class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.int64, dict[str, Any]]:
-        """s_1 and o_1. There are no options."""
+        """Draw s_1 and return o_1. There are no options."""
         super().reset(seed=seed)
         if options:
             raise InvalidModelError(f"reset has no option {next(iter(options))!r}")
@@ -100,7 +113,7 @@ class POMDPEnv(gymnasium.Env[np.int64, np.int64]):
         return np.int64(reading), {"state": self.state}
 
     def step(self, action: Any) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
-        """The reward of (s_t, a_t), then s_{t+1} and o_{t+1}."""
+        """Take action a_t, draw s_{t+1}, and return o_{t+1} and the reward of (s_t, a_t)."""
         if self.state is None:
             raise OutOfOrderError("step before reset")
         own, a = self.model.setting, action_number(self.model.setting, action)
@@ -130,17 +143,17 @@ def _model(model: POMDP | str | PathLike[str], parameters: dict[str, Any]) -> PO
 
 @dataclass(frozen=True)
 class EnvRun:
-    """What an agent and an environment did.
+    """A run of an agent in a Gymnasium environment.
 
-    `readings[i]` is what the agent was told after `actions[i]`, and `first_reading` before all; `NOTHING`
-    stands for nothing read. `ended[i]` says that action i ended an episode of the environment: the agent
-    was then told the first reading of the next one.
+    `first_reading` is the observation before the first action, and `readings[i]` the observation after
+    `actions[i]`; `NOTHING` means that there was none. `ended[i]` is True if action i ended an episode of the
+    environment; `readings[i]` is then the first observation of the next episode.
     """
 
     first_reading: int
     actions: npt.NDArray[np.int64]  # [T]
     readings: npt.NDArray[np.int64]  # [T]
-    rewards: Array  # [T], in the environment's numbers
+    rewards: Array  # [T], in the environment's units
     ended: npt.NDArray[np.bool_]  # [T]
 
     @property
@@ -149,16 +162,35 @@ class EnvRun:
 
 
 def run_on_env(agent: Agent, env: gymnasium.Env[Any, Any], horizon: int, seed: int | None = None) -> EnvRun:
-    """Let an agent of ours act for `horizon` steps in an environment with discrete spaces.
+    """Run an agent of this package in a Gymnasium environment with discrete spaces.
 
-    Agents know one life without end. Where the environment terminates or truncates, it is reset, and what
-    the agent is told after its last action is the first reading of the next episode, as if the action had
-    led there; the last reading of the old episode it never sees. So an episodic task becomes the task of
-    doing best in the long run, with restarts among the dynamics. What the agent knows of costs is in its
-    setting: rewards are recorded, not told.
+    The agents of this package do not know episodes of an environment. If the environment terminates or
+    truncates, it is reset, and the agent receives the first observation of the next episode instead of the
+    last observation of the old one. For the agent, the reset is a transition like any other, and its
+    objective is the long-run average cost. The agent knows the costs from its setting; it does not receive
+    the rewards, which are recorded.
 
-    The environment must have the actions and the readings of the agent's setting, where it has one; one
-    reading more, the last, stands for nothing read, as in `POMDPEnv`. `seed` goes to the first reset.
+    Parameters
+    ----------
+    agent
+        A new agent. If it has a setting, the environment must have the actions and observations of the
+        setting; one more observation, the last one, means *no observation*, as in `POMDPEnv`.
+    env
+        An environment with discrete observations and actions.
+    horizon
+        The number of steps.
+    seed
+        The seed of the first reset.
+
+    Returns
+    -------
+    EnvRun
+        The actions, the observations and the rewards.
+
+    Raises
+    ------
+    InvalidModelError
+        If the agent was used before, or the spaces of the environment do not fit the agent.
 
     >>> from psrl_pomdp import PSRLAgent, problem
     >>> world = problem("separated")

@@ -1,16 +1,18 @@
-"""Facts about a model that graphs and one small decomposition settle exactly.
+"""The structure of a model: its recurrent classes, and whether observations distinguish its states.
 
-An *end component* is a set of states, with some actions for each, that those actions never leave and
-in which every state can be reached from every other. The recurrent classes of every policy lie inside
-the maximal ones, and a state outside all of them is transient under every policy (de Alfaro 1997). So:
+An *end component* is a set of states, with some actions for each state, that these actions never leave and in
+which every state can be reached from every other state. Every recurrent class of every policy is contained in
+a maximal end component, and a state outside of all of them is transient under every policy (de Alfaro 1997).
+Therefore,
 
-- the MDP is *communicating* where one maximal end component holds every state;
-- it is *weakly communicating* where there is exactly one: it is then closed under every action, and
-  all other states are transient under every policy. For states in plain sight that suffices for the paper's
-  first assumption (the optimality equation with a J that does not depend on the start). For hidden ones it
-  does not: the problem `blind-cycle` is communicating, and what it costs depends on the start.
+- the MDP is *communicating* if one maximal end component contains every state;
+- it is *weakly communicating* if there is exactly one maximal end component. This component is then closed
+  under every action, and all other states are transient under every policy. If states are observed, this is
+  sufficient for the paper's first assumption (the optimality equation with a J that is the same for every
+  initial belief). If states are hidden, it is not sufficient: the problem `blind-cycle` is communicating, and
+  its optimal average cost depends on the initial belief.
 
-Nothing here looks at the size of a probability: an entry is possible or it is not.
+The size of a probability is not used, only whether it is positive.
 """
 
 from __future__ import annotations
@@ -28,25 +30,25 @@ from .setting import Setting
 
 @dataclass(frozen=True)
 class RecurrentClass:
-    """A maximal end component: states that some policy visits for ever."""
+    """A maximal end component: a maximal set of states that some policy visits infinitely often."""
 
     states: tuple[int, ...]
-    closed: bool  # no action leaves it
-    period: int  # of the walk that tries every action that stays inside; 1 is aperiodic
+    closed: bool  # True if no action leaves the set
+    period: int  # of the graph of all transitions that stay inside; 1 means aperiodic
 
 
 @dataclass(frozen=True)
 class ModelStructure:
-    """What the graph of a model and the rank of its sensor say."""
+    """The structure of a model."""
 
     recurrent_classes: tuple[RecurrentClass, ...]
-    transient_states: tuple[int, ...]  # under every policy
-    reachable_states: tuple[int, ...]  # from the start, under some policy
-    perfect_observation: bool
-    indistinguishable_states: tuple[tuple[int, ...], ...]  # groups that no action's sensor tells apart
-    blind_actions: tuple[int, ...]  # whose reading says nothing about the state
-    sensor_margin: float  # smallest singular value of the sensor: can the states be told apart?
-    sensor_margins: tuple[float, ...]  # the same for each action's own sensor
+    transient_states: tuple[int, ...]  # the states that are transient under every policy
+    reachable_states: tuple[int, ...]  # the states that some policy reaches from the initial distribution
+    perfect_observation: bool  # True if every observation determines the state
+    indistinguishable_states: tuple[tuple[int, ...], ...]  # groups with equal observations
+    blind_actions: tuple[int, ...]  # the actions after which the observation is independent of the state
+    sensor_margin: float  # smallest singular value of the observation models of all actions together
+    sensor_margins: tuple[float, ...]  # the same for each action's observation model
     n_states: int
 
     @property
@@ -59,13 +61,13 @@ class ModelStructure:
 
     @property
     def reachable_classes(self) -> tuple[RecurrentClass, ...]:
-        """The recurrent classes that the start can reach: what is reachable is closed, so whole ones."""
+        """The recurrent classes that can be reached from the initial distribution."""
         reachable = set(self.reachable_states)
         return tuple(c for c in self.recurrent_classes if c.states[0] in reachable)
 
     @property
     def weakly_communicating_from_start(self) -> bool:
-        """The same as `weakly_communicating` for the model without the states that never occur."""
+        """Whether the model without its unreachable states is weakly communicating."""
         return len(self.reachable_classes) == 1
 
     @property
@@ -74,7 +76,10 @@ class ModelStructure:
 
 
 def analyze_structure(model: POMDP) -> ModelStructure:
-    """Every fact at once; the cost is a few passes over the non-zero transitions."""
+    """Return the structure of a model.
+
+    The time is proportional to the number of transitions with positive probability.
+    """
     possible = model.transition > 0
     classes = recurrent_classes(possible)
     recurrent = {s for c in classes for s in c.states}
@@ -94,10 +99,10 @@ def analyze_structure(model: POMDP) -> ModelStructure:
 
 
 def recurrent_classes(possible: Mask) -> tuple[RecurrentClass, ...]:
-    """The maximal end components of `possible[a, s, s']`.
+    """Return the maximal end components of `possible[a, s, s']`.
 
-    Split the states into strongly connected parts, forbid the actions that may leave their part, drop
-    the states that are left without an action, and repeat until nothing changes.
+    The function splits the states into strongly connected components, removes the actions that may leave
+    their component and the states without an action, and repeats this until nothing changes.
     """
     n_states = possible.shape[1]
     part = np.zeros(n_states, dtype=np.int64)  # -1: in no end component
@@ -146,12 +151,12 @@ def _period(edges: Mask) -> int:
 
 
 def reachable_states(model: POMDP) -> tuple[int, ...]:
-    """The states that some policy reaches from the model's start."""
+    """Return the states that some policy reaches from the initial distribution."""
     return reachable(np.asarray((model.transition > 0).any(axis=0)), model.setting.initial > 0)
 
 
 def reachable(edges: Mask, start: Mask) -> tuple[int, ...]:
-    """The states that a walk along `edges[s, s']` from the `start` states can visit."""
+    """Return the states that paths along `edges[s, s']` from the states `start` can visit."""
     seen, frontier = start.copy(), start
     while frontier.any():
         frontier = edges[frontier].any(axis=0) & ~seen
@@ -160,7 +165,7 @@ def reachable(edges: Mask, start: Mask) -> tuple[int, ...]:
 
 
 def _perfect(setting: Setting) -> bool:
-    """Every reading after every action, and the first one, leaves one state possible."""
+    """Return whether every observation, also the first one, is possible in one state only."""
     sensors = [*setting.observation]
     if setting.first_observation is not None:
         sensors.append(setting.first_observation)

@@ -27,15 +27,14 @@ def plan_many(
     workers: int | None = None,
     executor: Executor | None = None,
 ) -> list[Plan]:
-    """Plan for each of several kernels of one setting.
+    """Plan for several kernels in one setting.
 
-    Every plan after the first has the first one as its warm start, so that the plans are the same on any
-    number of workers.
+    The first plan is the warm start of all others, so that the plans do not depend on the number of workers.
 
     Parameters
     ----------
     setting
-        Everything about the model but the transition kernel.
+        The POMDP without its transition kernel.
     kernels
         `[M, A, S, S']`, the transition kernels.
     tolerance, max_work
@@ -53,7 +52,7 @@ def plan_many(
     Raises
     ------
     InvalidModelError
-        A kernel is none, or `tolerance` is out of its range.
+        If a kernel is invalid, or `tolerance` is out of its range.
     """
     models = [POMDP(setting, kernel) for kernel in numbers("kernels", kernels, "mast")]
     first = plan(models[0], tolerance, max_work=max_work)

@@ -41,17 +41,18 @@ class ControllerRun:
 
 @dataclass(frozen=True)
 class Plan(PlanRecord):
-    """Certified bounds on the optimal long-run average, and a policy that attains the worse of them.
+    """Proved bounds on the optimal average cost, and a policy.
 
-    `lower` ≤ `upper` are in the user's own units: costs, or rewards. `lower_cost` and `upper_cost` are the
-    same interval as scaled costs, with `lower_cost` proved by `grid` and `upper_cost` by `controller`.
+    `lower` ≤ `upper` are in the user's units: costs, or rewards. `lower_cost` and `upper_cost` are the same
+    interval as scaled costs. `grid` proves `lower_cost`, and `controller` proves `upper_cost`.
 
-    `status` is "closed" where the gap is as narrow as was asked for, "coarse" where it is but is more than a
-    fifth of what is at stake, and else says what stopped planning before.
+    `status` is "closed" if the gap satisfies all requests, and "coarse" if it does and is more than 20 % of
+    the reference value. Otherwise it states why planning stopped before.
 
-    Where the bounds hold from any start, `action(belief)` is the policy that attains the worse one. Where the
-    model has several closed classes, the bounds are about its own start, `bounds(belief)` returns those from
-    another start, and the policy that attains the worse one is the controller itself: `follow(belief)`.
+    If the bounds hold for every initial belief, `action(belief)` is a policy whose average cost is at most
+    `upper_cost`. If the optimal average cost depends on the initial belief, the bounds hold for the initial
+    distribution of the model, `bounds(belief)` returns the bounds for another initial belief, and
+    `follow(belief)` executes the controller, whose average cost is at most the upper bound.
     """
 
     @property
@@ -76,22 +77,22 @@ class Plan(PlanRecord):
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a share of what is at stake (`planning.accuracy`); above .2 the plan is a coarse one."""
+        """The gap as a fraction of the reference value (`planning.accuracy`)."""
         stake = at_stake(self.lower_cost, self.upper_cost, self.blind_cost)
         return self.gap / stake if self.gap > 0.0 else 0.0
 
     @property
     def depends_on_start(self) -> bool:
-        """Whether the bounds hold from the model's own start only."""
+        """Whether the bounds hold for the initial distribution of the model only."""
         return self.controller.gains is not None or self.grid.gains is not None
 
     def bounds(self, belief: npt.ArrayLike) -> tuple[float, float]:
-        """Return the interval for runs that start at a belief.
+        """Return the bounds on the optimal average cost from an initial belief.
 
         Parameters
         ----------
         belief
-            `[S]`, a distribution over the states that the model's start can reach.
+            `[S]`, a distribution over the reachable states of the model.
 
         Returns
         -------
@@ -102,7 +103,7 @@ class Plan(PlanRecord):
         Raises
         ------
         InvalidModelError
-            `belief` is no such distribution.
+            If `belief` is not such a distribution.
         """
         reachable = self._reachable_part(belief)
         lower, upper = self.lower_cost, self.upper_cost
@@ -116,12 +117,12 @@ class Plan(PlanRecord):
     def action(self, belief: npt.ArrayLike) -> int:
         """Return the action of the belief policy: that of the vector that attains min α·b.
 
-        Played from any start, this policy costs at most `upper_cost` on average.
+        From every initial belief, the average cost of this policy is at most `upper_cost`.
 
         Parameters
         ----------
         belief
-            `[S]`, a distribution over the states that the model's start can reach.
+            `[S]`, a distribution over the reachable states of the model.
 
         Returns
         -------
@@ -131,9 +132,9 @@ class Plan(PlanRecord):
         Raises
         ------
         StartDependentError
-            The plan `depends_on_start`, and only `follow` attains the bound.
+            If the plan `depends_on_start`; use `follow` instead.
         InvalidModelError
-            `belief` is no such distribution.
+            If `belief` is not such a distribution.
         """
         if self.controller.gains is not None:
             raise StartDependentError(
@@ -143,41 +144,43 @@ class Plan(PlanRecord):
         return int(self.controller.actions[self._node(belief)])
 
     def follow(self, belief: npt.ArrayLike) -> ControllerRun:
-        """Start a run of the controller at a belief, in the node that is best there.
+        """Return a run of the controller from an initial belief, in the best node for this belief.
 
-        It costs at most the upper end of `bounds(belief)` on average, to within 1e-9 of the cost's range.
+        The average cost of the controller exceeds the upper end of `bounds(belief)` by at most 1e-9 of the
+        cost range.
 
         Parameters
         ----------
         belief
-            `[S]`, a distribution over the states that the model's start can reach.
+            `[S]`, a distribution over the reachable states of the model.
 
         Returns
         -------
         ControllerRun
-            Its `action` is to be played; then `read(observation)` moves it on.
+            Play its `action`; then call `read(observation)`.
 
         Raises
         ------
         InvalidModelError
-            `belief` is no such distribution.
+            If `belief` is not such a distribution.
         """
         return ControllerRun(self.controller, self._node(belief))
 
     def value(self, belief: npt.ArrayLike) -> float:
-        """Return the relative value of a belief, min α·b, in the user's units; the least of all is 0.
+        """Return the relative value min α·b of a belief in the user's units; the smallest one is 0.
 
-        Where the plan depends on the start, it is that of the node with the least gain at the belief.
+        If the plan `depends_on_start`, it is the relative value of the node with the smallest gain at the
+        belief.
 
         Parameters
         ----------
         belief
-            `[S]`, a distribution over the states that the model's start can reach.
+            `[S]`, a distribution over the reachable states of the model.
 
         Raises
         ------
         InvalidModelError
-            `belief` is no such distribution.
+            If `belief` is not such a distribution.
         """
         worth = self.controller.vectors[self._node(belief)] @ self._reachable_part(belief)
         return float(self.units.difference(worth - self.controller.vectors.min()))
@@ -193,11 +196,11 @@ class Plan(PlanRecord):
 
     @property
     def span(self) -> tuple[float, float]:
-        """The spans of the two functions that prove the bounds, in scaled costs, the smaller first.
+        """The spans of the two functions that prove the bounds, for scaled costs, in increasing order.
 
-        Both approach the paper's sp(θ) as the gap closes. They enclose it in practice, which is not proved.
-        They are NaN where the plan depends on the start, because the optimality equation has no solution
-        then.
+        Both approach the paper's sp(θ) as the gap approaches 0. In practice sp(θ) lies between them, which is
+        not proved. They are NaN if the plan `depends_on_start`, because the optimality equation then has no
+        solution.
         """
         if self.depends_on_start:
             return float("nan"), float("nan")
@@ -221,7 +224,7 @@ class Plan(PlanRecord):
         Parameters
         ----------
         path
-            The file. It is replaced at once, when all is written.
+            The path of the file. An existing file is replaced atomically.
         """
         write_atomically(Path(path), self.to_bytes())
 
@@ -241,7 +244,7 @@ class Plan(PlanRecord):
         Raises
         ------
         ParseError
-            The file holds no plan.
+            If the file contains no valid plan.
         """
         return cls.from_bytes(read_bytes(path), Path(path).name)
 

@@ -50,34 +50,35 @@ def plan(
 ) -> Plan:
     """Bound the optimal long-run average cost of a model, and find a policy that attains the upper bound.
 
-    Planning stops when the gap between the bounds is narrow enough, at one of the limits below, or at Ctrl-C.
-    The bounds hold whichever it was, and `status` says which. Without a time limit the same call gives the
-    same plan, to the last bit on one platform.
+    Planning stops when the gap between the bounds satisfies all requests, at one of the limits below, or at
+    Ctrl-C. The bounds are valid in every case, and `status` states why planning stopped. Without a time
+    limit, the same call returns the same plan, to the last bit on one platform.
 
     Parameters
     ----------
     model
         The model.
     tolerance
-        Widest gap, as a share of the cost's range.
+        The largest gap, as a fraction of the cost range.
     time_limit
-        Seconds from the call on. Compiling, which happens once for each installation, is not counted.
+        Seconds from the start of the call. The time for compilation, which happens once for each
+        installation, is not counted.
     warm_start
-        An earlier plan for a nearby kernel of the same setting. It saves most of the work where the kernel is
-        near; where it turns out not to be, planning starts afresh.
+        An earlier plan for a similar kernel in the same setting. It saves most of the work if the kernels are
+        close; if they are not, planning starts from the beginning.
     rtol
-        Widest gap, as a share of what is at stake (`planning.accuracy`), or None.
+        The largest gap, as a fraction of the reference value (`planning.accuracy`), or None.
     atol
-        Widest gap in the user's units, or None.
+        The largest gap in the user's units, or None.
     max_points
-        Number of points of the lower bound, at most.
+        The largest number of points of the lower bound.
     max_work
-        Counted operations, at most.
+        The largest number of counted operations.
     memory_limit
-        Bytes that the arrays of planning may take beside the model, by their sizes; 4 GB by default. Where
-        the usual arrays would be too large, sparse ones take their place.
+        The largest total size in bytes of the arrays of the planner, without the model; 4 GB by default. If
+        dense arrays are too large, the planner uses sparse arrays.
     progress
-        Called with every round.
+        A function that is called after every round.
 
     Returns
     -------
@@ -87,7 +88,7 @@ def plan(
     Raises
     ------
     InvalidModelError
-        An argument is out of its range, or `warm_start` is for a model of another shape.
+        If an argument is out of its range, or `warm_start` is for a model of another size.
 
     Examples
     --------

@@ -37,7 +37,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     plan
         A plan, from `plan` or from a file.
     model
-        The model that it was made for.
+        The model of the plan.
 
     Returns
     -------
@@ -47,7 +47,8 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     Raises
     ------
     CertificateError
-        The plan is for another model, its numbers make no sense, or it claims more than they prove.
+        If the plan is for another model, its certificate is invalid, or its bounds are tighter than the
+        certificate proves.
     """
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")

@@ -1,7 +1,7 @@
-"""What a problem of the library is, and how one is registered.
+"""The catalogue of problems, and the decorator that adds a problem to it.
 
-A problem is a function with keyword parameters that returns `Parts`; its docstring tells the problem in
-its own words (what is hidden, what can be done, what is read). `@register` adds what the catalogue shows:
+A problem is a function with keyword parameters that returns `Parts`. Its docstring describes the hidden
+states, the actions, the observations and the costs. The arguments of `@register` describe the rest:
 
     @register("tiger", title=..., source=..., assumptions=Assumptions(...))
     def tiger(accuracy: float = 0.85) -> Parts:
@@ -11,8 +11,8 @@ its own words (what is hidden, what can be done, what is read). `@register` adds
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from .. import registry
 from .._utils.arrays import Array
+from .._utils.deprecation import warn_renamed
 from ..errors import InvalidModelError, PSRLError, UnknownNameError, did_you_mean
 from ..inference import DirichletPrior, FinitePrior
 from ..models import POMDP, Setting
@@ -28,25 +29,25 @@ from ..registry import Plugin
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What is known of the paper's four assumptions for a problem with its default parameters.
+    """What is known about the paper's four assumptions for a problem with its default parameters.
 
-    Each text opens with `holds`, `fails` or `open`, and says why.
+    Each text begins with `holds`, `fails` or `open` and gives the reason.
     """
 
-    bellman: str  # 1: J does not depend on the start, and a bounded v solves the optimality equation
-    separation: str  # 2: the kernels of the finite family are told apart by every reading
-    belief: str  # 3: the belief under the sampled kernel approaches the true one
-    kernel: str  # 4: some estimate of the kernel approaches the true one
+    bellman: str  # 1: J is the same for every initial belief, and a bounded v solves the optimality equation
+    separation: str  # 2: every observation distinguishes the kernels of the finite prior
+    belief: str  # 3: the belief under the sampled kernel approaches the belief under the true kernel
+    kernel: str  # 4: some estimator of the kernel approaches the true kernel
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a problem's function returns: a world, and what a learner of it may believe beforehand."""
+    """The result of a problem's function: the true model, and the arrays of its priors."""
 
     setting: Setting
-    transition: npt.ArrayLike  # [A, S, S], the truth
-    others: tuple[npt.ArrayLike, ...] = ()  # kernels that the truth may be confused with
-    concentration: npt.ArrayLike | None = None  # [A, S, S]; by default 1 everywhere
+    transition: npt.ArrayLike  # [A, S, S], the true kernel
+    others: tuple[npt.ArrayLike, ...] = ()  # the other kernels of the finite prior
+    concentration: npt.ArrayLike | None = None  # [A, S, S], of the Dirichlet prior; by default 1 everywhere
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Entry:
     source: str
     assumptions: Assumptions
     build: Callable[..., Parts]
-    plugin: Plugin | None = None  # where it comes from another package
+    plugin: Plugin | None = None  # None for a problem of this package
+    renamed: Mapping[str, str] = field(default_factory=dict)  # old names of parameters, each with the new one
 
     @property
     def about(self) -> str:
@@ -66,16 +68,16 @@ class Entry:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters and their defaults."""
+        """The names of the parameters and their defaults."""
         found = inspect.signature(self.build).parameters.items()
         return {name: p.default for name, p in found if p.default is not p.empty}
 
 
 class Problem(POMDP):
-    """A POMDP of the library, with the priors that a learner of it may start from.
+    """A POMDP of the library, with priors over its transition kernel.
 
-    `family` is a finite set of kernels with the truth first, or None; `prior` has independent Dirichlet
-    rows, with zeros where the transition is known to be impossible.
+    `family` is a finite prior whose first kernel is the true one, or None if the problem has no finite prior.
+    `prior` is a Dirichlet prior; its parameter is 0 for a transition that is known to be impossible.
     """
 
     entry: Entry
@@ -97,7 +99,7 @@ class Problem(POMDP):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters that it was made with."""
+        """The values of the problem's parameters."""
         return dict(self._parameters)
 
     _parameters: tuple[tuple[str, Any], ...]
@@ -107,12 +109,31 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def register(
-    name: str, *, title: str, source: str, assumptions: Assumptions
+    name: str,
+    *,
+    title: str,
+    source: str,
+    assumptions: Assumptions,
+    renamed: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Parts]], Callable[..., Parts]]:
-    """Add the decorated function to the catalogue under `name`, words with hyphens."""
+    """Return a decorator that adds a function to the catalogue.
+
+    Parameters
+    ----------
+    name
+        The name of the problem: letters, digits and hyphens.
+    title
+        One sentence without the final period.
+    source
+        The publication that the problem and its numbers come from.
+    assumptions
+        What is known about the paper's assumptions.
+    renamed
+        Old names of parameters, each with its new name. An old name gives a `DeprecationWarning`.
+    """
 
     def add(build: Callable[..., Parts]) -> Callable[..., Parts]:
-        _ENTRIES[name] = Entry(name, title, source, assumptions, build)
+        _ENTRIES[name] = Entry(name, title, source, assumptions, build, renamed=renamed or {})
         return build
 
     return add
@@ -124,17 +145,37 @@ def as_problem(model: POMDP | None) -> Problem | None:
 
 
 def catalogue() -> tuple[Entry, ...]:
-    """Every problem, in the order in which the library tells them."""
+    """Return all problems of this package, in the order of the manual."""
     return tuple(_ENTRIES.values())
 
 
 def problem(name: str, /, **parameters: Any) -> Problem:
-    """The problem of this name; `parameters` replace its defaults.
+    """Return a problem of the library.
+
+    Parameters
+    ----------
+    name
+        The name of the problem, such as `tiger`; or the name or the importable path of a plug-in.
+    **parameters
+        Values that replace the defaults of the problem's parameters.
+
+    Returns
+    -------
+    Problem
+        The true model, with its priors in the attributes `prior` and `family`.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no problem or no parameter of this name. The message suggests a similar name.
+    InvalidModelError
+        If a parameter is out of its range.
 
     >>> problem("tiger", accuracy=0.9)
     POMDP('tiger', Setting(2 states, 3 actions, 2 observations, reward -100 to 10))
     """
     entry = _ENTRIES.get(name) or _installed(name)
+    parameters = _by_new_names(entry, parameters)
     for key in parameters:
         if key not in entry.parameters:
             known = ", ".join(entry.parameters) or "none"
@@ -144,6 +185,20 @@ def problem(name: str, /, **parameters: Any) -> Problem:
     if entry.plugin is None:
         return Problem(entry, complete, entry.build(**complete))
     return _built(entry, complete, entry.plugin)
+
+
+def _by_new_names(entry: Entry, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a problem with old names replaced by new ones, each with a warning."""
+    found = dict(parameters)
+    for old, new in entry.renamed.items():
+        if old in found:
+            if new in found:
+                raise UnknownNameError(f"{entry.name}: both {new} and its old name {old} were given")
+            warn_renamed(
+                f"the parameter {old} of {entry.name}", f"the parameter {new} of {entry.name}", stacklevel=4
+            )
+            found[new] = found.pop(old)
+    return found
 
 
 def is_problem(name: str) -> bool:

@@ -27,17 +27,18 @@ _SWIM_SOURCE = (
         kernel="open: the observation model has full rank, so the moments of the observations identify the "
         "kernel",
     ),
+    renamed={"neighbour": "neighbor"},
 )
-def river_swim(n_states: int = 6, neighbour: float = 0.2, advance: float = 0.35, back: float = 0.05) -> Parts:
+def river_swim(n_states: int = 6, neighbor: float = 0.2, advance: float = 0.35, back: float = 0.05) -> Parts:
     """A swimmer in a river with `n_states` places; the current flows to the left.
 
     State: the place of the swimmer. Actions: left, which always moves the swimmer one place to the left;
     right, which moves the swimmer one place to the right with probability `advance` and one place to the left
     with probability `back`. A move that would leave the river has no effect. Observations: the place; with
-    probability `neighbour` each, the observation is the next place to the left or to the right, if the river
+    probability `neighbor` each, the observation is the next place to the left or to the right, if the river
     has such a place. Rewards: .005 for left at the left end, 1 for right at the right end.
     """
-    sensor = _walk(count("n_states", n_states, 2, 300), fraction("neighbour", neighbour), neighbour)
+    sensor = _walk(count("n_states", n_states, 2, 300), fraction("neighbor", neighbor), neighbor)
     return _river(sensor, advance, back)
 
 

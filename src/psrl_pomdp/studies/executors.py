@@ -1,8 +1,8 @@
-"""Where jobs run: any `concurrent.futures.Executor`.
+"""Engines: they open the `concurrent.futures.Executor` that executes the jobs of a study.
 
-`local` is a pool of processes on this machine. `dask` and `ray` start a local cluster of that kind;
-`dask://host:port` and `ray://host:port` use one that is there. Other packages add engines through
-`psrl_pomdp.registry`. No shared file system is assumed: results come back through the engine.
+`local` is a pool of processes on this machine. `dask` and `ray` start a local cluster; `dask://host:port` and
+`ray://host:port` connect to an existing cluster. Other packages add engines through `psrl_pomdp.registry`. No
+shared file system is needed, because the engine transfers the results.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from ..registry import Plugin
 
 
 class MissingEngineError(PSRLError, ImportError):
-    """An engine whose package is not installed; the message says how to."""
+    """Raised if the package of an engine is not installed; the message says how to install it."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A kind of executor: called with an address, which may be empty, and a number of workers, it opens one.
+    """A function that opens an executor; it takes an address, which may be empty, and the number of workers.
 
-    `shares_filesystem` says whether workers see the folder of the study, so that long jobs can be kept half
-    done. An engine of another package is any callable of this kind, with or without that attribute.
+    `shares_filesystem` is True if the workers can write to the folder of the study, so that the state of
+    unfinished jobs can be saved there. An engine of another package is any callable with these arguments; the
+    attribute is optional.
     """
 
     opened: Callable[[str, int], AbstractContextManager[Executor]]
@@ -44,7 +45,7 @@ class Engine:
 
 @contextmanager
 def engine(name: str, workers: int | None) -> Iterator[Executor]:
-    """An executor by its name, or by NAME://ADDRESS, closed afterwards."""
+    """Open the executor NAME or NAME://ADDRESS, and close it at the end of the `with` block."""
     plugin, address = _split(name)
     factory = plugin.load()
     if not callable(factory):
@@ -69,7 +70,7 @@ def plugin_of(name: str) -> Plugin:
 
 
 def keeps_files(name: str) -> bool:
-    """Whether workers see the folder of the study, so that long jobs can be kept half done."""
+    """Return whether the workers of an engine can write to the folder of the study."""
     return bool(getattr(_split(name)[0].load(), "shares_filesystem", False))
 
 

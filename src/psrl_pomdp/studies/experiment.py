@@ -1,8 +1,9 @@
-"""What a study is about, made once: its model, the priors of its agents, the true models and their plans.
+"""The model, the priors, the true models and the agents of a study; each of them is computed once.
 
-Randomness is spawned from (study's seed, number of the run, what for), so that workers, their order and their
-load change nothing. All agents of a study meet the same worlds and the same chance, which makes comparisons
-between them sharper.
+Every stream of random numbers has a seed that consists of the seed of the study, the number of the run, and
+the purpose of the stream. Therefore results do not depend on the number, the order or the load of the
+workers. All agents of a study face the same true models with the same random numbers, which reduces the
+variance of the differences between agents.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _MOST_PLANS = 4  # of true models that are kept, where every run has its own
 
 
 class Experiment:
-    """The models, priors and agents of a study; each is made when it is first asked for, and then kept.
+    """The models, priors and agents of a study. Each is computed at the first access.
 
-    Methods raise `InvalidModelError`, and other errors of the package, where the study asks for something
-    that its problem does not have, or its model file cannot be read or was changed.
+    Methods raise `InvalidModelError` or another error of the package if the problem lacks something that the
+    study requires, or if the model file cannot be read or was changed.
     """
 
     def __init__(self, study: Study, problem: POMDP | None = None) -> None:
@@ -65,7 +66,7 @@ class Experiment:
         return load(Path(study.problem))
 
     def model(self, run: int) -> POMDP:
-        """Return the true model of a run: the problem itself, or a draw from the agents' common prior."""
+        """Return the true model of a run: the problem itself, or a sample from the agents' common prior."""
         if self.study.truth == "fixed":
             return self.problem
         latest = self._drawn
@@ -91,7 +92,7 @@ class Experiment:
     # -- priors ---------------------------------------------------------------------------------
 
     def prior(self, spec: AgentSpec) -> Prior:
-        """Return what an agent believes at first."""
+        """Return the prior of an agent."""
         key = repr(spec.prior)
         if key not in self._priors:
             self._priors[key] = prior_of(self.problem, spec.prior)
@@ -103,12 +104,12 @@ class Experiment:
 
     @cached_property
     def dirichlet_prior(self) -> DirichletPrior:
-        """The Dirichlet rows of agents that can only count."""
+        """The Dirichlet prior, for agents that support no other prior."""
         return dirichlet_prior_of(self.problem)
 
     @cached_property
     def common_prior(self) -> Prior:
-        """The prior of all learners of the study: worlds are drawn from it for the Bayesian regret."""
+        """The prior of all agents, from which true models are sampled for the Bayesian regret."""
         priors = [self.prior(agent) for agent in self.study.agents if agent_kind(agent.kind).uses_prior]
         priors = priors or [prior_for(self.problem)]
         if any(prior != priors[0] for prior in priors):
@@ -120,7 +121,7 @@ class Experiment:
     # -- agents and runs ------------------------------------------------------------------------
 
     def agent(self, spec: AgentSpec, run: int) -> Agent:
-        """Return a fresh agent. Its stream depends on its name, not on its place in the study."""
+        """Return a new agent. Its random numbers depend on its name and not on its position in the study."""
         study = self.study
         code = int.from_bytes(hashlib.sha256(spec.label.encode()).digest()[:8], "big")
         told = AgentContext(
@@ -148,7 +149,7 @@ class Experiment:
         return make(spec.kind, told)
 
     def simulation(self, spec: AgentSpec, run: int, *, every_step: bool = False) -> Simulation:
-        """Return a run of a fresh agent that has not begun; with `every_step` it keeps the hidden states."""
+        """Return the simulation of a new agent before its first step; `every_step` records hidden states."""
         study = self.study
         return Simulation(
             self.model(run),
@@ -159,7 +160,7 @@ class Experiment:
         )
 
     def refusals(self) -> dict[str, str]:
-        """Return why agents of the study do not fit its problem, by label, before anything is run."""
+        """Return the agents that are not applicable to the problem: a dictionary from names to reasons."""
         found = {}
         for spec in self.study.agents:
             try:
@@ -178,7 +179,7 @@ def _planner_of(name: str) -> Planner:
 
 
 def check_file(study: Study) -> None:
-    """Raise `InvalidModelError` where the study's model file was changed since the study was begun."""
+    """Raise `InvalidModelError` if the model file was changed after the start of the study."""
     path = Path(study.problem)
     if hashlib.sha256(path.read_bytes()).hexdigest() != study.file_sha256:
         raise InvalidModelError(f"{path.name} was changed since the study was begun")
@@ -188,9 +189,9 @@ _last: Experiment | None = None
 
 
 def experiment_of(study: Study) -> Experiment:
-    """Return the experiment of a study: the same one where a process asks for one study again and again.
+    """Return the experiment of a study; repeated calls with the same study return the same object.
 
-    A model file is looked at each time: one that was changed is refused.
+    Every call checks that the model file was not changed.
     """
     global _last  # noqa: PLW0603 - a cache of one experiment
     if study.file_sha256:

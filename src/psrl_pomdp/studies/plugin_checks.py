@@ -1,8 +1,9 @@
-"""What `psrl-pomdp plugins --check` does: load a plug-in, and hold it to the contract of its group.
+"""The checks of `psrl-pomdp plugins --check`: whether a plug-in satisfies the requirements of its group.
 
-Every check returns findings: a plug-in with a `wrong` one cannot be used, a `doubtful` one is legal and
-rarely meant, and a `note` says what was not tried. Some priors and agents fit certain problems only. So each
-is tried on the problems of its own package first, and then on some of this package.
+Every check returns a list of `Issue`s. A plug-in with an `error` cannot be used; a `warning` is about
+something that is allowed and rarely intended; an `info` states what was not tested. Some priors and agents
+are applicable to certain problems only. Therefore each is tested first on the problems of its own package,
+and then on some problems of this package.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _STUDY = {
 
 
 def check_plugin(plugin: Plugin) -> list[Issue]:
-    """Return what is wrong or doubtful about a plug-in; an exception of the plug-in's is a finding too."""
+    """Return the issues of a plug-in; an exception that the plug-in raises is an error."""
     if error := registry.shadowed(plugin):
         return [Issue("error", str(error))]
     try:
@@ -49,7 +50,7 @@ def check_plugin(plugin: Plugin) -> list[Issue]:
 
 
 def problems_for(plugin: Plugin) -> list[POMDP]:
-    """Return what to try a plug-in on: the problems of its own package, then some of this one."""
+    """Return the problems on which a plug-in is tested: those of its own package, then some of this one."""
     from ..problems import problem
 
     own = [each.name for each in registry.plugins("problems") if each.package == plugin.package]
@@ -58,7 +59,7 @@ def problems_for(plugin: Plugin) -> list[POMDP]:
 
 
 def _check(prior: Any) -> list[Issue]:
-    """Return what is wrong with a prior and with its posterior."""
+    """Return the issues of a prior and of its posterior."""
     return check_prior(prior) + check_posterior(prior, replicates=100, length=20)
 
 

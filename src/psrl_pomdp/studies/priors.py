@@ -1,4 +1,4 @@
-"""Priors by name: what a study's `prior = ...` stands for, for the problem at hand.
+"""The priors that the key `prior` of a study selects by name.
 
 The factory of a prior takes the problem's model and the options of the study, and returns the prior. A class
 takes the model's setting instead of the model, because that is what all priors of this package are made from.
@@ -19,7 +19,7 @@ from ..registry import Plugin
 
 
 def finite_of(model: POMDP) -> FinitePrior:
-    """Return the finite family that comes with the problem; `InvalidModelError` where there is none."""
+    """Return the finite prior of a problem; raise `InvalidModelError` if it has none."""
     family = finite_prior_of(model)
     if family is None:
         raise InvalidModelError(
@@ -29,15 +29,15 @@ def finite_of(model: POMDP) -> FinitePrior:
 
 
 def dirichlet_of(model: POMDP) -> DirichletPrior:
-    """Return the problem's own Dirichlet rows, or Dirichlet(1) over every transition that is possible."""
+    """Return the Dirichlet prior of a problem; for other models, the uniform one on possible transitions."""
     return dirichlet_prior_of(model)
 
 
 def prior_of(model: POMDP, wanted: str | Mapping[str, Any]) -> Any:
-    """Return the prior that a study asks for by name, importable path, or a table with `kind` and options.
+    """Return the prior with a name or an importable path, or of a table with `kind` and options.
 
-    Where nothing is asked for it is the finite family if the problem has one, else the Dirichlet rows. Raises
-    `PluginError` where the factory fails or returns no prior.
+    The empty name selects the finite prior if the problem has one, else the Dirichlet prior. Raises
+    `PluginError` if the factory of a prior fails or does not return a prior.
     """
     options = {} if isinstance(wanted, str) else {key: wanted[key] for key in wanted if key != "kind"}
     kind = wanted if isinstance(wanted, str) else str(wanted["kind"])

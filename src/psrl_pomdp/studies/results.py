@@ -1,10 +1,10 @@
-"""Jobs by name, and their results as sealed files.
+"""The jobs of a study, and the files of their results.
 
-A file holds `{"sha256": ..., "result": ...}`, where the result is a `RunResult` in JSON and the checksum is
-that of its bytes. Format 2 is written; format 1, which version 0.1 wrote, has the same fields without
-`format`, and is read too. A later format is refused with the version of the package that wrote it.
+A file contains `{"sha256": ..., "result": ...}`, where the result is a `RunResult` in JSON and the checksum
+is that of its bytes. Format 2 is written; format 1, which version 0.1 wrote, has the same fields without
+`format`, and is read too. A later format is an error that names the version of the package that wrote it.
 
-Nothing large is imported here, so that the folder of a study is there before anything is computed.
+This module imports no large modules, so that the folder of a study exists before anything is computed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CountsAtTimes: TypeAlias = list[list[list[int]]]  # [K, A, S]
 
 @dataclass(frozen=True)
 class Job:
-    """The agent `agent` of a study in its run `run`."""
+    """Run number `run` of the agent `agent` of a study."""
 
     agent: str
     run: int
@@ -47,7 +47,7 @@ class Job:
 
 
 def jobs_of(study: Study) -> list[Job]:
-    """All jobs; runs outer, so that all agents have some results early."""
+    """Return all jobs of a study: run 0 of every agent, then run 1 of every agent, and so on."""
     return [Job(agent.label, run) for run in range(study.seeds) for agent in study.agents]
 
 
@@ -55,23 +55,23 @@ def jobs_of(study: Study) -> list[Job]:
 
 
 class TrueAverage(msgspec.Struct, frozen=True):
-    """What planning proved of the true model: J(θ*) is between `lower` and `upper`, scaled."""
+    """The bounds on the scaled optimal average cost J(θ*) of the true model."""
 
     lower: float
     upper: float
-    status: str  # of the plan
-    span: tuple[float, float] | None  # scaled; None where the plan depends on the start
+    status: str  # the status of the plan
+    span: tuple[float, float] | None  # bounds on the scaled span; None for a multichain model
 
 
 class EpisodeColumns(msgspec.Struct, frozen=True):
-    """The episodes of a run, one entry each; the sums are those at the start of the episode."""
+    """The episodes of a run, by columns; the sums are those at the start of the episode."""
 
     start: list[int]
     length: list[int]
     ended: list[str]
-    kernel: list[int | None]  # its number, where there are finitely many
-    lower: NumbersOrNone  # J(θ_k) is between these, scaled
-    upper: NumbersOrNone
+    kernel: list[int | None]  # the number of the sampled kernel in a finite prior
+    lower: NumbersOrNone  # lower bounds on the scaled J(θ_k)
+    upper: NumbersOrNone  # upper bounds
     tolerance: NumbersOrNone
     status: list[str]
     work: NumbersOrNone
@@ -83,7 +83,7 @@ class EpisodeColumns(msgspec.Struct, frozen=True):
     cost_gap: NumbersOrNone
 
     def rows(self) -> list[EpisodeRow]:
-        """Return the episodes one by one."""
+        """Return one row for each episode."""
         names = EpisodeRow.__struct_fields__[1:]
         columns = [getattr(self, name) or [None] * len(self.start) for name in names]
         return [EpisodeRow(k, *row) for k, row in enumerate(zip(*columns, strict=True), start=1)]
@@ -92,24 +92,24 @@ class EpisodeColumns(msgspec.Struct, frozen=True):
 class EpisodeRow(msgspec.Struct, frozen=True):
     """One episode; costs are scaled."""
 
-    number: int  # the first is 1
+    number: int  # k, from 1 on
     start: int
     length: int
     ended: str
     kernel: int | None
-    lower: float | None  # J(θ_k) is between these, where numbers are known
-    upper: float | None
+    lower: float | None  # lower bound on J(θ_k); None if it is not finite
+    upper: float | None  # upper bound
     tolerance: float | None
     status: str
     work: float | None
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one agent did in one run. All costs are scaled to [0, 1]; lists over time are at `times[K]`."""
+    """The result of one run of one agent. Costs are scaled to [0, 1]; lists over time are at `times[K]`."""
 
-    format: int = 1  # of this struct; format 1 did not say
-    version: str  # of the package that wrote it
-    plugins: list[dict[str, str]] = []  # what the study uses of other packages
+    format: int = 1  # the format of the file; files of format 1 do not contain it
+    version: str  # the version of the package that wrote the file
+    plugins: list[dict[str, str]] = []  # the plug-ins of the study
     platform: str
     study: str  # the fingerprint of the study
     agent: str
@@ -119,15 +119,15 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     unit_values: tuple[float, float, Literal["cost", "reward"], str] = msgspec.field(name="units")
     truth: TrueAverage
     times: list[int]
-    cost: Numbers  # Σ C(s, a), what was paid
+    cost: Numbers  # Σ C(s, a)
     expected_cost: Numbers  # Σ c(b, a), with b the belief under the true model
-    belief_gap: Numbers | None  # the sums of the decomposition, of an agent that samples kernels
-    kernel_gap: Numbers | None
-    cost_gap: Numbers | None
-    control: Numbers  # the sum of the control variate, without −J
-    promised: list[tuple[float, float]] | None  # Σ_k T_k J(θ_k) by both bounds
-    violations: list[str]  # of the paper's lemmas
-    posterior: Numbers | None  # f(θ*) for a finite set that holds it, else E‖θ − θ*‖₁ a row
+    belief_gap: Numbers | None  # Σ |h(θ*) − h(θ_k)|₁, for an agent that samples kernels
+    kernel_gap: Numbers | None  # Σ |θ* − θ_k|₁
+    cost_gap: Numbers | None  # Σ (c(h(θ*), a) − c(h(θ_k), a))
+    control: Numbers  # the sums of the estimator `control_variate`, without −J
+    promised: list[tuple[float, float]] | None  # lower and upper bound on Σ_k T_k J(θ_k)
+    violations: list[str]  # violated inequalities of the paper's lemmas
+    posterior: Numbers | None  # f(θ*) if this is positive, else E‖θ − θ*‖₁ per row
     visits: CountsAtTimes
     expected_counts: list[list[list[float | None] | None] | None] | None = None
     pseudo_counts: CountsAtTimes
@@ -135,21 +135,21 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def job(self) -> Job:
-        """Which job of the study this is the result of."""
+        """The job that this is the result of."""
         return Job(self.agent, self.run)
 
     @property
     def units(self) -> Units:
-        """What the scaled costs mean in the user's numbers."""
+        """The map between scaled costs and the user's costs."""
         from ..models import Units
 
         return Units(*self.unit_values)
 
     def regret_interval(self) -> tuple[Array, Array]:
-        """Return lower and upper ends of the regret at `times`, [K] each, in the user's scale.
+        """Return the lower and upper ends of the regret at `times`, shape [K] each, in the user's units.
 
-        It is estimated by the control variate. The lower end takes J(θ*) at its upper bound, the upper end at
-        its lower one.
+        The estimator is `control_variate`. The lower end uses the upper bound on J(θ*), and the upper end
+        uses the lower bound.
         """
         import numpy as np
 
@@ -159,7 +159,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def final_regret(self) -> float:
-        """The regret at the horizon, in the user's scale: the middle of its interval."""
+        """The middle of the interval of the regret at the horizon, in the user's units."""
         lower, upper = self.regret_interval()
         return float(0.5 * (lower[-1] + upper[-1]))
 
@@ -172,9 +172,9 @@ def encode(result: RunResult) -> bytes:
 
 
 def decode(data: bytes, name: str) -> RunResult:
-    """Return the result in the bytes of a file; `name` is for errors.
+    """Return the result in the bytes of a file; errors begin with `name`.
 
-    Raises `ParseError` where the bytes were damaged, hold no result, or are of a later format.
+    Raises `ParseError` if the bytes are damaged, contain no result, or have a later format.
     """
     try:
         whole = msgspec.json.decode(data, type=_Sealed)
@@ -193,7 +193,7 @@ def decode(data: bytes, name: str) -> RunResult:
 
 
 def check_result(found: RunResult, study: Study, name: str) -> None:
-    """Raise `ParseError` where a result is not what a job of the study leaves: tables are made of it."""
+    """Raise `ParseError` if a result does not have the form of a result of this study."""
     low, high, _, _ = found.unit_values
     n, n_episodes = len(found.times), len(found.episodes.start)
     by_time = (*(getattr(found, column) for column in _COLUMNS), found.posterior)

@@ -1,4 +1,4 @@
-"""Runs what is missing of a study, and never loses what is there."""
+"""The execution of the jobs of a study that have no result yet."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _ATTEMPTS = 3  # for a job whose worker died
 
 @dataclass
 class Progress:
-    """How far a study is."""
+    """The progress of a study."""
 
     total: int
     done: int = 0
-    here: int = 0  # finished in this run
+    here: int = 0  # jobs that this call has finished
     running: int = 0
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """By the pace of this run."""
+        """The estimated remaining time, or None before the first job of this call is finished."""
         if not self.here:
             return None
         return (time.monotonic() - self.begun) / self.here * (self.total - self.done)
@@ -62,9 +62,30 @@ def run(
     report: Callable[[Progress], None] = lambda progress: None,
     in_turn: bool = False,
 ) -> Progress:
-    """All jobs without a result. One that fails is named and the others go on; Ctrl-C keeps what is done.
+    """Execute all jobs of a study that have no result.
 
-    With `in_turn` all runs of the first agent come first, then those of the second; else every agent's first.
+    If a job fails, the other jobs continue. Finished jobs are kept after Ctrl-C.
+
+    Parameters
+    ----------
+    store
+        The folder of the study.
+    workers
+        The number of processes; by default the number of cores.
+    engine_name
+        The name of the engine, such as `local` or `dask://HOST:PORT`.
+    executor
+        An executor that is used instead of an engine.
+    report
+        A function that is called with the progress after every change.
+    in_turn
+        If True, all runs of the first agent are executed first, then those of the second agent. Otherwise the
+        first run of every agent is executed first.
+
+    Returns
+    -------
+    Progress
+        The number of finished jobs, and the failed jobs with their reasons.
     """
     with store.locked():
         todo, complaints = store.missing()
@@ -325,7 +346,10 @@ def _note_regret(progress: Progress, result: RunResult) -> None:
 
 
 def verify(store: Store, jobs: int, seed: int = 0) -> tuple[int, list[str]]:
-    """Run a sample of finished jobs again, here: how many, and the names of those whose bytes differ."""
+    """Repeat a sample of finished jobs in this process.
+
+    Returns the number of repeated jobs and the names of those whose results differ from the saved bytes.
+    """
     import numpy as np
 
     finished = [job for job in jobs_of(store.study) if store.path(job).exists()]

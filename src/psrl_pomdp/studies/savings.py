@@ -1,8 +1,9 @@
-"""What each agent of a study costs, and what it saves against one of them, such as today's rule.
+"""The total cost of each agent of a study, and its savings relative to one of the agents.
 
-Costs over a run are taken from the stored control variate, which has the expectation of what was paid and
-much less noise (`analysis.estimators`). All agents meet the same worlds, run by run, so that savings are
-means of differences run by run, with Student's interval.
+The total cost of a run is estimated with the control variate, whose expectation is the expected total cost
+and whose variance is much smaller (`analysis.estimators`). In each run all agents face the same true model
+with the same random numbers. Therefore savings are means over runs of the difference in one run, with
+Student's interval.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Amount:
 
     @classmethod
     def of(cls, values: Array) -> Amount:
-        """Return the mean of one number a run, with Student's interval."""
+        """Return the mean over runs with Student's interval."""
         if len(values) < 2:
             return cls(float(values.mean()), None)
         error = float(standard_error(values[:, None])[0])
@@ -38,20 +39,22 @@ class Amount:
 
 @dataclass(frozen=True)
 class Saving:
-    """One agent's costs, or rewards, in the user's numbers."""
+    """The total costs, or rewards, of one agent in the user's units."""
 
     agent: str
     runs: int
-    total: Amount  # a run
-    average: float  # a step
-    saved: Amount | None  # a run, against the baseline; more is better, for costs and for rewards
-    share: float | None  # of the baseline's total cost
+    total: Amount  # per run
+    average: float  # per step
+    saved: (
+        Amount | None
+    )  # per run, relative to the baseline; positive if the agent is better than the baseline
+    share: float | None  # the savings as a fraction of the baseline's total cost
 
 
 def savings(source: Store | StudyResults, baseline: str) -> dict[str, Saving]:
-    """Return what each agent with a result costs and saves against the agent `baseline`, by name.
+    """Return the costs of each agent and its savings relative to the agent `baseline`, by name.
 
-    Runs that only one of the two has finished are left out of the comparison.
+    The savings use only the runs that both agents have finished.
     """
     results = StudyResults.of(source)
     if not results.runs:

@@ -1,15 +1,16 @@
-"""The folder of a study: what was asked, and a file for every job that is done.
+"""The folder of a study: the settings, and one result file for each finished job.
 
-    study.toml            the study itself; whoever comes back finds what was asked
-    manifest.json         version, platform, when, and the plug-ins that the study uses
-    results/NAME.json     one for each finished job, sealed with a checksum
-    truth.npz             the plan that regrets are measured against, where all runs share one true model
-    partial/NAME.run      unfinished long jobs, as of their last checkpoint
-    log.jsonl             what happened when: starts, ends, failures, seconds
+    study.toml            the study file
+    manifest.json         version of the package, platform, time of creation, and the plug-ins of the study
+    results/NAME.json     the result of one finished job, with a checksum
+    truth.npz             the plan for the true model; only if all runs have the same true model
+    partial/NAME.run      the saved state of one unfinished long job
+    log.jsonl             a log of events with times
     runs.csv, episodes.csv  (or .parquet)   all results as tables, written at the end
 
-Files are written beside their place and moved into it, so that a crash leaves whole files or none. One
-process at a time works on a folder: it holds a lock, which the system takes back when the process dies.
+Each file is first written to a temporary file, which is then renamed, so that a crash leaves no partial file.
+Only one process at a time can work on a folder: it holds a lock, which the system releases when the process
+ends.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from .study import Study, read_study
 
 
 class StudyError(PSRLError, RuntimeError):
-    """A folder that is not what a study needs; the message says what to do."""
+    """Raised if a folder contains no study or cannot be used for one; the message suggests what to do."""
 
 
 class Store:
-    """One study's folder."""
+    """The folder of one study."""
 
     def __init__(self, folder: Path, study: Study) -> None:
         self.folder, self.study = folder, study
@@ -46,7 +47,7 @@ class Store:
 
     @classmethod
     def create(cls, folder: Path, study: Study) -> Store:
-        """The folder for this study: new, empty, or one that holds the same study already."""
+        """Return the store of a study in `folder`, which is new, is empty, or contains the same study."""
         if (folder / "study.toml").exists():
             store = cls.open(folder)
             if store.study.fingerprint != study.fingerprint:
@@ -73,7 +74,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path) -> Store:
-        """A folder that holds a study, unchanged since it was made."""
+        """Return the store of the study in `folder`; raise `StudyError` if the study file was changed."""
         if not (folder / "study.toml").is_file():
             raise StudyError(f"{folder} holds no study (there is no study.toml in it)")
         study = read_study(folder / "study.toml")
@@ -94,7 +95,7 @@ class Store:
 
     @property
     def plugins(self) -> list[dict[str, str]]:
-        """The plug-ins of other packages, as the manifest recorded them when the study was begun."""
+        """The plug-ins of other packages that the manifest lists."""
         try:
             made = json.loads((self.folder / "manifest.json").read_bytes())
             return msgspec.convert(made.get("plugins", []), list[dict[str, str]])
@@ -103,7 +104,7 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone in the folder, with leftovers of a crash swept away."""
+        """Hold the lock of the folder, and delete the temporary files of a crashed process."""
         with (self.folder / "lock").open("w") as handle:
             if not _lock(handle.fileno()):
                 raise StudyError(f"another process is working on {self.folder}")
@@ -112,7 +113,7 @@ class Store:
             yield
 
     def _halves(self) -> Iterator[Path]:
-        """Files that a crash left half written."""
+        """Yield the temporary files that a crash has left."""
         yield from self.results.glob(".*.json.*")
         yield from self.partial.glob(".*.run.*")
         for name in ("study.toml", "manifest.json", "truth.npz", "runs.csv", "episodes.csv"):
@@ -132,7 +133,7 @@ class Store:
         return self.folder / "truth.npz"
 
     def missing(self) -> tuple[list[Job], list[str]]:
-        """The jobs that have no good result, and what is wrong with files that are there."""
+        """Return the jobs without a valid result, and a message for each damaged result."""
         todo, complaints = [], []
         for job in jobs_of(self.study):
             path = self.path(job)
@@ -150,7 +151,7 @@ class Store:
         self.partial_path(job).unlink(missing_ok=True)
 
     def read(self, job: Job) -> RunResult:
-        """A job's result, checked."""
+        """Return the result of a job; raise `ParseError` if the file is damaged."""
         path = self.path(job)
         result = decode(path.read_bytes(), f"results/{path.name}")
         if (result.study, result.job) != (self.study.fingerprint, job):
@@ -159,13 +160,13 @@ class Store:
         return result
 
     def done(self) -> Iterator[RunResult]:
-        """The results that are there, in the order of the jobs."""
+        """Yield the existing results in the order of the jobs."""
         for job in jobs_of(self.study):
             if self.path(job).exists():
                 yield self.read(job)
 
     def log(self, **words: Any) -> None:
-        """A line in the log; a log that cannot be written stops nothing."""
+        """Write a line to the log, if the log can be written."""
         line = {"at": _now(), **words}
         try:
             with (self.folder / "log.jsonl").open("a", encoding="utf-8") as stream:
@@ -175,7 +176,7 @@ class Store:
 
 
 def _ours(path: Path) -> bool:
-    """What a study that was killed while it was made leaves in its folder."""
+    """Return whether the creation of a study that was killed may have left this file."""
     empty = path.name in ("results", "partial") and not any(path.iterdir())
     return empty or path.name == "manifest.json" or path.name.startswith((".manifest.json.", ".study.toml."))
 
@@ -185,7 +186,7 @@ def _now() -> str:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the file for this process; False where another has it."""
+    """Lock the file for this process; return False if another process holds the lock."""
     try:
         if os.name == "nt":
             import msvcrt

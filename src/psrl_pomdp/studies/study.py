@@ -1,13 +1,13 @@
-"""A study is one TOML file: which problem, which agents, how long, how often.
+"""Studies: the settings of an experiment, which one TOML file contains.
 
-    problem = "separated"        # a name, or a model file beside the study
+    problem = "separated"        # a name, or the path of a model file relative to the study file
     parameters = { n_kernels = 3 }
-    truth = "fixed"              # or "prior": a world drawn from the prior for every seed (Bayesian regret)
+    truth = "fixed"              # or "prior": a true model sampled from the prior for every run
     horizon = 100_000
     seeds = 64
 
     [[agents]]
-    name = "psrl"                # what results are called by; by default the kind
+    name = "psrl"                # name of the agent in the results; by default its kind
     kind = "psrl"
     prior = "finite"             # or "dirichlet", or { kind = "mypackage:MyPrior", rate = 2.0 }
     schedule = "doubling"        # or "tsde", "fixed-100"
@@ -15,7 +15,7 @@
     [[agents]]
     kind = "oracle"
 
-Mistakes are errors that name the key and suggest what may have been meant.
+An error names the wrong key and suggests a similar one.
 """
 
 from __future__ import annotations
@@ -41,35 +41,35 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 
 class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One learner of a study."""
+    """One agent of a study."""
 
     kind: str
-    name: str = ""  # the kind, where it is left out
-    # "finite" or "dirichlet"; where it is left out, the family if the problem has one. A prior of another
-    # package by its name or importable path, or a table with `kind` and its options.
+    name: str = ""  # by default the kind
+    # "finite", "dirichlet", or the name or path of a prior of another package; or a table with `kind` and the
+    # options of the prior. By default "finite" if the problem has a finite prior, else "dirichlet".
     prior: str | dict[str, Any] = ""
-    schedule: str = ""  # the paper's for the prior, where it is left out
-    floor: float = 1e-6  # ε_k is planned for no finer than this
-    ceiling: float = 0.02
-    rtol: float | None = None  # a plan's gap beside what is at stake; .02 for a finite set, .1 otherwise
-    atol: float | None = None  # and in the problem's own units
-    max_work: float = 3e8  # counted operations for one plan
-    options: dict[str, bool | int | float | str] = {}  # what else the kind can be told, by name
-    planner: str = ""  # by its name or importable path; where it is left out, the certified one
+    schedule: str = ""  # by default the schedule of the paper for the prior
+    floor: float = 1e-6  # the smallest requested gap ε_k of a plan, as a fraction of the cost range
+    ceiling: float = 0.02  # the largest requested gap
+    rtol: float | None = None  # the largest gap, as a fraction of the reference value; default .02 or .1
+    atol: float | None = None  # the largest gap in the units of the problem
+    max_work: float = 3e8  # the computation budget of one plan, in counted operations
+    options: dict[str, bool | int | float | str] = {}  # keyword arguments of the agent's class
+    planner: str = ""  # the name or path of a planner; by default `plan`
 
     @property
     def label(self) -> str:
-        """What results are called by: the name, or the kind, of whose path only the end is taken."""
+        """The name of the agent in the results: `name`, or the last part of `kind`."""
         return self.name or self.kind.rpartition(":")[2]
 
     @property
     def prior_kind(self) -> str:
-        """The name or the path of the prior; empty where it is left out."""
+        """The name or the path of the prior; empty if there is none."""
         return self.prior if isinstance(self.prior, str) else str(self.prior.get("kind", ""))
 
 
 class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """All that decides the results."""
+    """The settings that determine the results of an experiment."""
 
     problem: str
     horizon: int
@@ -78,33 +78,49 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     title: str = ""
     parameters: dict[str, Any] = {}
     truth: str = "fixed"
-    seed: int = 0  # of all randomness
-    per_decade: int = 10  # checkpoints
-    tolerance: float = 1e-7  # the gap to which J of the truth is planned
-    max_work: float = 3e10  # counted operations for that
-    file_sha256: str = ""  # of a model file, so that a changed one is noticed; filled in
+    seed: int = 0  # the seed of all random numbers
+    per_decade: int = 10  # the number of checkpoints in each factor of 10 of time
+    tolerance: float = 1e-7  # the gap of the plan for the true model, as a fraction of the cost range
+    max_work: float = 3e10  # the computation budget of that plan, in counted operations
+    file_sha256: str = ""  # the hash of the model file, by which a changed file is detected
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same study."""
+        """A hash of all settings."""
         everything = {name: getattr(self, name) for name in self.__struct_fields__}
         everything["agents"] = [_all_but_empty_options(agent) for agent in self.agents]
         return hashlib.sha256(msgspec.json.encode(everything, order="sorted")).hexdigest()[:16]
 
     def to_toml(self) -> str:
-        """The study as a file."""
+        """Return the text of the study file."""
         return _toml(msgspec.to_builtins(self))
 
 
 def _all_but_empty_options(agent: AgentSpec) -> dict[str, Any]:
-    """What was asked of an agent; studies from before there were such keys keep their fingerprints."""
+    """Return the settings of an agent without empty new keys, so that old studies keep their fingerprints."""
     later = ("options", "rtol", "atol", "planner")
     words = msgspec.structs.asdict(agent)
     return {key: value for key, value in words.items() if value or key not in later}
 
 
 def read_study(path: str | Path) -> Study:
-    """A study from its file, checked."""
+    """Read and check a study file.
+
+    Parameters
+    ----------
+    path
+        The path of the TOML file.
+
+    Returns
+    -------
+    Study
+        The study.
+
+    Raises
+    ------
+    ParseError
+        If the file cannot be read, or a key is unknown or has an invalid value. The message names the key.
+    """
     from .._serialization.reading import read_bytes  # numpy comes with it, for which --help must not wait
 
     place = Path(path)
@@ -122,13 +138,16 @@ def read_study(path: str | Path) -> Study:
 
 
 def with_file(study: Study, path: Path) -> Study:
-    """The study of the model in a file."""
+    """Return the study with a model file as its problem."""
     total = hashlib.sha256(path.read_bytes()).hexdigest()
     return msgspec.structs.replace(study, problem=str(path.resolve()), file_sha256=total)
 
 
 def study_from(words: dict[str, Any], name: str = "study") -> Study:
-    """A study from plain data, checked; `name` is for errors."""
+    """Return the study that a dictionary describes; errors begin with `name`.
+
+    Raises `ParseError`, which names the key, if the study is invalid.
+    """
     _known_keys(words, Study, "", name)
     for i, agent in enumerate(words.get("agents", [])):
         if isinstance(agent, dict):
@@ -152,7 +171,7 @@ def _known_keys(words: dict[str, Any], kind: type[msgspec.Struct], where: str, n
 
 
 def _check(study: Study, name: str) -> None:
-    """What types alone do not say."""
+    """Check what the types of the fields do not determine."""
 
     def refuse(text: str) -> None:
         raise ParseError(text, path=name)
@@ -233,7 +252,7 @@ def _one_of(key: str, value: str, known: tuple[str, ...], name: str) -> None:
 
 
 def _toml(words: dict[str, Any]) -> str:
-    """Plain data as TOML: tables of agents last."""
+    """Return a dictionary as TOML, with the tables of agents at the end."""
     lines = [f"{key} = {_value(value)}" for key, value in words.items() if key != "agents"]
     for agent in words.get("agents", []):
         lines += ["", "[[agents]]", *(f"{key} = {_value(value)}" for key, value in agent.items())]

@@ -1,6 +1,6 @@
-"""The results of a study, read once: all that reports, comparisons and tables are made from.
+"""The results of a study, which reports, comparisons and tables use.
 
-`StudyResults.open(folder)` reads them. Runs that failed, are damaged or were never begun are in `missing`.
+`StudyResults.open(folder)` reads them. The attribute `missing` lists the runs without a result.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class StudyResults:
-    """What a study has produced so far.
+    """The existing results of a study.
 
-    `runs` are the results that are there, in the order of the jobs; `missing` says of each other job why it
-    has none, by its name.
+    `runs` contains the existing results in the order of the jobs. `missing` maps the name of every other job
+    to the reason why it has no result: it failed, its file is damaged, or it was not run.
     """
 
     def __init__(self, store: Store, *, skip_damaged: bool = False) -> None:
@@ -49,18 +49,18 @@ class StudyResults:
     def open(cls, folder: str | Path, *, skip_damaged: bool = False) -> StudyResults:
         """Read the results in the folder of a study.
 
-        Raises `StudyError` where the folder holds no study, and `ParseError` for a result that is damaged,
-        unless `skip_damaged`: then it is named in `missing`.
+        Raises `StudyError` if the folder contains no study, and `ParseError` for a damaged result. With
+        `skip_damaged`, a damaged result is listed in `missing` instead.
         """
         return cls(Store.open(Path(folder)), skip_damaged=skip_damaged)
 
     @classmethod
     def of(cls, source: Store | StudyResults, *, skip_damaged: bool = False) -> StudyResults:
-        """Return results that were read already, or read those of an open folder."""
+        """Return `source` itself if it is a `StudyResults`, else read the results of a store."""
         return cls(source, skip_damaged=skip_damaged) if isinstance(source, Store) else source
 
     def require_some(self) -> None:
-        """Raise `StudyError`, with the reason, where there is no result at all."""
+        """Raise `StudyError` with the reason if there is no result."""
         if not self.runs:
             why = next(iter(self.missing.values()))
             raise StudyError(f"{self.folder} holds no finished run ({why}): psrl-pomdp resume {self.folder}")
@@ -69,7 +69,7 @@ class StudyResults:
 
     @cached_property
     def by_agent(self) -> dict[str, list[RunResult]]:
-        """The runs of each agent that has any, by its label, in the order of the study."""
+        """The results of each agent that has any, by the name of the agent, in the order of the study."""
         found: dict[str, list[RunResult]] = {}
         for result in self.runs:
             found.setdefault(result.agent, []).append(result)
@@ -77,7 +77,7 @@ class StudyResults:
 
     @property
     def units(self) -> Units:
-        """What the scaled costs of all runs mean in the user's numbers."""
+        """The map between scaled costs and the user's costs."""
         return self.runs[0].units
 
     # -- what they are about --------------------------------------------------------------------
@@ -91,10 +91,10 @@ class StudyResults:
 
     @cached_property
     def plan_of_truth(self) -> Plan | None:
-        """The plan that regrets are measured against, as it was stored; None where it was not.
+        """The saved plan for the true model, from which the regrets are computed, or None.
 
-        It is stored where all runs share one true model. A file that is damaged, or holds a plan for another
-        model, counts as none.
+        The plan is saved if all runs have the same true model. The value is None if there is no file, or if
+        the file is damaged or contains a plan for another model.
         """
         from ..planning import Plan
 
@@ -109,7 +109,7 @@ class StudyResults:
 
     @cached_property
     def effects(self) -> dict[str, dict[str, Any]]:
-        """What each finished job took, by its name, as far as the log says so."""
+        """The processor time and the memory of each finished job in the log, by the name of the job."""
         return {
             str(line["job"]): line["effects"]
             for line in self._log
@@ -117,7 +117,7 @@ class StudyResults:
         }
 
     def _failures(self) -> dict[str, str]:
-        """Why jobs failed, by name."""
+        """Return the reasons of failed jobs by the name of the job."""
         return {
             str(line.get("job")): f"failed: {line.get('why')}"
             for line in self._log
@@ -126,7 +126,7 @@ class StudyResults:
 
     @cached_property
     def _log(self) -> list[dict[str, Any]]:
-        """The lines of the log that can be read."""
+        """The valid lines of the log."""
         try:
             text = (self.folder / "log.jsonl").read_text(encoding="utf-8", errors="replace")
         except OSError:

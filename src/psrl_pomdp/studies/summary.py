@@ -1,4 +1,4 @@
-"""What a study says, in a few numbers for each agent."""
+"""Summaries of a study: regret curves, decompositions, and one row of numbers for each agent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._utils.deprecation import warn_renamed
 from ..analysis.bounds import Constant
 from ..analysis.decomposition import Decomposition, decompose_sums
 from ..analysis.estimators import RegretCurve
@@ -15,7 +16,7 @@ from .study_results import StudyResults
 
 
 def curves(source: Store | StudyResults) -> dict[str, RegretCurve]:
-    """The regret of each agent over its finished runs, by the control variate."""
+    """Return the regret curve of each agent, estimated with the control variate from its finished runs."""
     found = {}
     for agent, runs in StudyResults.of(source).by_agent.items():
         ends = np.array([result.regret_interval() for result in runs])  # [R, 2, K]
@@ -24,7 +25,10 @@ def curves(source: Store | StudyResults) -> dict[str, RegretCurve]:
 
 
 def decomposition(source: Store | StudyResults, agent: str) -> Decomposition:
-    """The paper's terms over an agent's finished runs, with H the largest span of what was played."""
+    """Return the paper's decomposition of regret over the finished runs of an agent.
+
+    H is the largest span of the plans that the agent played.
+    """
     runs = StudyResults.of(source).by_agent[agent]
     times = np.array(runs[0].times)
     sums = [(r.cost, r.expected_cost, r.belief_gap, r.kernel_gap, r.cost_gap) for r in runs]
@@ -38,19 +42,22 @@ def decomposition(source: Store | StudyResults, agent: str) -> Decomposition:
         Constant(
             max(span for result in runs for span in result.episodes.span or () if span is not None),
             "computed",
-            "the largest span of a value function that was played, or above",
+            "the largest bound on the span of a plan that was played",
         ),
         units=runs[0].units,
     )
 
 
 def violations(source: Store | StudyResults) -> list[str]:
-    """What the paper's lemmas say of every run, and some run did not keep to."""
+    """Return the violated inequalities of the paper's lemmas, each with the name of the run."""
     return [f"{r.job.name}: {text}" for r in StudyResults.of(source).runs for text in r.violations]
 
 
-def summarise(source: Store | StudyResults) -> dict[str, Any]:
-    """Plain data: regret at the horizon with its interval, growth and posterior, agent by agent."""
+def summarize(source: Store | StudyResults) -> dict[str, Any]:
+    """Return the regret at the horizon with its interval, the growth and the posterior of each agent.
+
+    The result is a dictionary that can be written as JSON; its key `agents` has a row for each agent.
+    """
     results = StudyResults.of(source)
     study = results.study
     found = {agent: _row(agent, curve) for agent, curve in curves(results).items()}
@@ -86,3 +93,14 @@ def _row(agent: str, curve: RegretCurve) -> dict[str, Any]:
         "curve_high": high.tolist() if curve.n_runs > 1 else None,
         "posterior": None,
     }
+
+
+_RENAMED = {"summarise": "summarize"}  # names of version 0.1
+
+
+def __getattr__(name: str) -> object:
+    """Return a function by its old name, with a warning."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warn_renamed(f"{__name__}.{name}", f"{__name__}.{_RENAMED[name]}")
+    return globals()[_RENAMED[name]]

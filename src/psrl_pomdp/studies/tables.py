@@ -1,23 +1,23 @@
-"""Results as tidy tables: `pandas.read_csv(DIR / "runs.csv")` is all that it takes.
+"""Results as tidy tables, which `pandas.read_csv(DIR / "runs.csv")` reads.
 
-`runs`: a row for each agent, run and checkpoint. Costs are scaled to [0, 1] unless a column says otherwise.
+`runs` has a row for each agent, run and checkpoint. Costs are scaled to [0, 1] except for the regret.
 
-    agent, run                  who, and which seed
-    t                           steps done
-    cost                        Σ C(s, a), what was paid
-    expected_cost               Σ c(b, a), with b the belief under the true model
-    control                     the control variate's sum (see `Trace.regret_curve`), without −J
-    j_lower, j_upper            the certified interval of J
-    regret_lower, regret_upper  control − t·J for both ends of it, in the user's units
+    agent, run                  the name of the agent, and the number of the run
+    t                           the number of steps
+    cost                        Σ C(s, a)
+    expected_cost               Σ c(b, a), where b is the belief under the true model
+    control                     the sum of the estimator `control_variate` without −J
+    j_lower, j_upper            proved bounds on J
+    regret_lower, regret_upper  control − t·J for the upper and for the lower bound on J, in the user's units
     belief_gap, kernel_gap, cost_gap   sums of the decomposition: |h(θ*) − h(θ_k)|₁, |θ* − θ_k|₁, c − c_k
-    posterior                   f(θ*) for a finite set that holds it, else E‖θ − θ*‖₁ a row
-    episodes                    how many have begun
+    posterior                   f(θ*) if this is positive, else E‖θ − θ*‖₁ per row
+    episodes                    the number of episodes that have begun
 
-`episodes`: a row for each agent, run and episode.
+`episodes` has a row for each agent, run and episode.
 
     agent, run, episode, start, length, ended, kernel
-    j_lower, j_upper            the certified interval of J(θ_k)
-    tolerance, status, work     how well it was planned, and at what cost in counted operations
+    j_lower, j_upper            proved bounds on J(θ_k)
+    tolerance, status, work     the requested gap and the status of the plan, and its counted operations
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ EPISODES = (
 
 
 def run_rows(result: RunResult) -> Iterator[tuple[Any, ...]]:
-    """The rows of `runs` of one job."""
+    """Yield the rows of the table `runs` for one job."""
     truth, starts = result.truth, result.episodes.start
     lower, upper = (end.tolist() for end in result.regret_interval())
     for i, t in enumerate(result.times):
@@ -68,7 +68,7 @@ def run_rows(result: RunResult) -> Iterator[tuple[Any, ...]]:
 
 
 def episode_rows(result: RunResult) -> Iterator[tuple[Any, ...]]:
-    """The rows of `episodes` of one job."""
+    """Yield the rows of the table `episodes` for one job."""
     for row in result.episodes.rows():
         yield (result.agent, result.run, *msgspec.structs.astuple(row))
 
@@ -78,7 +78,7 @@ def _at(column: list[Any] | None, i: int) -> Any:
 
 
 def write_tables(source: Store | StudyResults, parquet: bool = False) -> list[Path]:
-    """Write both tables into the folder of the study; return their paths."""
+    """Write both tables to the folder of the study, and return their paths."""
     results = StudyResults.of(source)
     written = []
     for name, header, rows in (

@@ -42,7 +42,7 @@ def best_values(weights: Array, setting: Setting, kernels: Array, depth: int) ->
         values[a] = (weights @ setting.cost[a]).sum()
         moved = np.einsum("ms,mst->mt", weights, kernels[:, a])
         for o in range(setting.n_observations if depth > 1 else 0):
-            after = moved * setting.observation[a, :, o]  # not normalised: its sum is the chance of o
+            after = moved * setting.observation[a, :, o]  # not normalized: its sum is the chance of o
             values[a] += DISCOUNT * best_values(after, setting, kernels, depth - 1).min()
     return values
 

@@ -47,7 +47,7 @@ def log_likelihood(
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 3.0])
 def test_the_mode_is_that_of_the_density_of_logarithms(alpha: float) -> None:
-    """Against a general optimiser over log-odds, from a log of 60 steps."""
+    """Against a general optimizer over log-odds, from a log of 60 steps."""
     setting = blurred()
     prior = DirichletPrior(setting, np.full((2, 2, 2), alpha))
     rng = np.random.default_rng(1)

@@ -103,7 +103,7 @@ def test_chance_can_be_worth_more_than_any_deterministic_policy() -> None:
 
 
 def test_from_the_models_own_start_where_there_are_several_classes() -> None:
-    """The first action, taken before any reading, decides on a room for good: its row is optimised."""
+    """The first action, taken before any reading, decides on a room for good: its row is optimized."""
     inside = np.array([[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     other = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     setting = Setting(np.ones((3, 1)), [[0.5, 0.8, 0.2]] * 2, [1.0, 0.0, 0.0], first_observation=None)

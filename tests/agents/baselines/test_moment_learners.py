@@ -88,7 +88,7 @@ def test_they_refuse_where_they_do_not_apply(kind: Any) -> None:
     with pytest.raises(InvalidModelError, match="depends on the action"):
         kind(problem("tiger").setting)
     blind = Setting([[0.5, 0.5], [0.5, 0.5]], [[0.0, 1.0], [1.0, 0.0]], [1.0, 0.0])
-    with pytest.raises(InvalidModelError, match="rank 1, below its 2 states"):
+    with pytest.raises(InvalidModelError, match="rank 1, less than the number of states 2"):
         kind(blind)
     with pytest.raises(InvalidModelError, match="least is 0"):
         kind(READOUT.setting, least=0.0)

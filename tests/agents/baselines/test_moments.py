@@ -107,7 +107,7 @@ def test_moments_of_two_policies_may_be_added() -> None:
 def test_sensors_that_cannot_be_inverted_are_refused() -> None:
     cost, start = [[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5]
     blind = Setting([[0.5, 0.5], [0.5, 0.5]], cost, start)
-    with pytest.raises(InvalidModelError, match="rank 1, below its 2 states"):
+    with pytest.raises(InvalidModelError, match="rank 1, less than the number of states 2"):
         Moments(blind)
     by_action = Setting([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]], cost, start)
     with pytest.raises(InvalidModelError, match="depends on the action"):

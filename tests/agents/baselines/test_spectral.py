@@ -124,7 +124,7 @@ def test_models_are_drawn_within_the_radius() -> None:
 
 
 def test_sensors_without_full_rank_are_refused() -> None:
-    with pytest.raises(InvalidModelError, match=r"spectral .*: the sensor has rank 1"):
+    with pytest.raises(InvalidModelError, match=r"the observation model has rank 1"):
         Triples(Setting([[0.5, 0.5], [0.5, 0.5]], [[0.0, 1.0]], [0.5, 0.5]))
     with pytest.raises(InvalidModelError, match="depends on the action"):
         Triples(problem("tiger").setting)

@@ -37,15 +37,16 @@ def sensor_inverse(setting: Setting) -> tuple[Array, float]:
     """
     if setting.sensor_depends_on_action:
         raise InvalidModelError(
-            "the sensor depends on the action: moments of consecutive observations need one sensor for all"
+            "the observation model depends on the action; moments of consecutive observations require the "
+            "same observation model for all actions"
         )
     sensor = setting.observation[0]
     values = np.linalg.svd(sensor, compute_uv=False)
     rank = int((values > SMALLEST_SINGULAR_VALUE).sum())
     if rank < setting.n_states:
         raise InvalidModelError(
-            f"the sensor has rank {rank}, below its {setting.n_states} states: "
-            "moments of consecutive observations do not identify the dynamics"
+            f"the observation model has rank {rank}, less than the number of states {setting.n_states}, and "
+            "moments of consecutive observations do not identify the transition kernel"
         )
     return np.linalg.pinv(sensor), float(values[-1])
 

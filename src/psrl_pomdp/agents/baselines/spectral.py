@@ -37,7 +37,6 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from ..._utils.arrays import Array
-from ...errors import InvalidModelError
 from ...models import POMDP, SENSOR, Setting
 from .base import drawn_near, floored
 from .moments import sensor_inverse
@@ -57,10 +56,7 @@ class Triples:
     """Weighted counts of three consecutive observations, and the model that is estimated from them."""
 
     def __init__(self, setting: Setting) -> None:
-        try:
-            sensor_inverse(setting)
-        except InvalidModelError as refused:
-            raise InvalidModelError(f"spectral learning of sensor and kernel: {refused}") from None
+        sensor_inverse(setting)  # raises an error if the algorithm is not applicable
         self.setting = setting
         n_actions, _, n_readings = setting.observation.shape
         self.weighted = np.zeros((n_actions, n_readings, n_readings, n_readings))  # [A, o, o′, o″]

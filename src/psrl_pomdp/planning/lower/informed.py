@@ -45,9 +45,9 @@ from ..envelopes import max_of_lower_envelope
 class InformedCertificate:
     """Values at the states and at points, and how points make up next beliefs: what proves the lower bound.
 
-    "Places" are the states and then the points. In b M[a, o], the unnormalized next belief of place `uses[k,
-    1]` after action `uses[k, 0]` and observation `uses[k, 2]`, the point `uses[k, 3]`, counted from 0 after
-    the states, has weight `shares[k]`.
+    "Places" are the states and then the points. Let b be the belief of place `uses[k, 1]`, and let a and o be
+    the action `uses[k, 0]` and the observation `uses[k, 2]`. In the unnormalized next belief b M[a, o], the
+    point `uses[k, 3]`, counted from 0 after the states, has weight `shares[k]`.
     """
 
     bound: float
