@@ -92,15 +92,16 @@ def _print(rows: list[dict[str, Any]], checked: bool) -> None:
     from rich.text import Text
 
     out, group = console(), ""
-    wide = max([18, *(len(plain(row["name"])) for row in rows)])
-    for row in rows:
+    names = [plain(row["name"]) for row in rows]
+    origins = [plain(f"{row['package']} {row['version']}".strip() or "no package") for row in rows]
+    places = [plain(row["object"]) for row in rows]
+    wide, broad, long = (max(map(len, texts), default=0) for texts in (names, origins, places))
+    room = 2 + wide + 2 + broad + 2 + long <= out.width
+    for row, name, origin, place in zip(rows, names, origins, places, strict=True):
         if row["group"] != group:
             group = row["group"]
             out.print(Text(f"{group}:", style="bold"))
-        origin = plain(f"{row['package']} {row['version']}".strip() or "no package")
-        line = f"  {plain(row['name']):{wide}}  {origin:{24}}"
-        where = f"  {plain(row['object'])}"
-        out.print(Text(line + where if len(line + where) <= out.width else line.rstrip()))
+        out.print(Text(f"  {name:{wide}}  {origin:{broad}}  {place if room else ''}".rstrip()))
         for finding in row.get("findings", ()):
             out.print(Text(f"    {finding['severity']}: {plain(finding['text'])}"))
     if checked:
