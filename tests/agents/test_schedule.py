@@ -36,7 +36,7 @@ def test_mistakes_are_named() -> None:
         schedule_named("dubling")
     with pytest.raises(PSRLError, match="fixed-0"):
         schedule_named("fixed-0")
-    with pytest.raises(PSRLError, match="one at least"):
+    with pytest.raises(PSRLError, match="not a whole number of steps"):
         FixedSchedule(0)
     with pytest.raises(PSRLError, match=r"did you mean 'time'"):
         Schedule("x", lambda start, length: start, "tim")  # type: ignore[arg-type]

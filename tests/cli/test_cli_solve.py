@@ -401,7 +401,7 @@ def rewritten(path: Path, words: dict[str, Any] | None = None, **arrays: Any) ->
         ({"units": [0, 1, "cost", ""]}, {}, "the plan's units are not those"),
         ({"start": 99}, {}, "start is 99: it is none of 7 nodes"),
         ({"rounds": [["a"]]}, {}, "not a plan: "),
-        ({"bounds": [0.6, 0.5]}, {}, "wanted from 0 to 1"),
+        ({"bounds": [0.6, 0.5]}, {}, "expected from 0 to 1"),
         ({"version": 99}, {}, "a plan of version 99"),
     ],
 )

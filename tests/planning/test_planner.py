@@ -531,10 +531,10 @@ def test_a_constant_in_the_values_costs_no_digits() -> None:
 @pytest.mark.parametrize(
     ("spoiled", "words"),
     [
-        ({"lower": 1e3, "upper": -1e3}, "upside down"),
-        ({"lower": 500.0, "upper": 500.0}, "does not hold the optimum"),
+        ({"lower": 1e3, "upper": -1e3}, "is above the upper bound"),
+        ({"lower": 500.0, "upper": 500.0}, "does not contain the optimum"),
         ({"action": lambda belief: 7}, "not one of 0 to"),
-        ({"lower": -1e3, "upper": 1e3}, "says closed"),
+        ({"lower": -1e3, "upper": 1e3}, "status is closed"),
         ({"action": lambda belief: 0}, "averages"),
         ({"action": None}, "raised TypeError"),
     ],

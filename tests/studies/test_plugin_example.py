@@ -86,7 +86,7 @@ def test_the_study_of_its_readme_runs_on_its_executor(installed: Path, tmp_path:
     (tmp_path / "study.toml").write_text(shorter)
     psrl("run", "study.toml", "--engine", "batch", "--workers", "2", cwd=tmp_path, site=installed)
     said = psrl("run", "--verify", "study-results", cwd=tmp_path, site=installed)
-    assert "2 jobs were run again: the same bytes" in said
+    assert "2 runs were repeated: the same bytes" in said
     with pytest.raises(AssertionError, match=r"'overhaul-interval'|'wear'") as refused:
         psrl("run", "study.toml", cwd=tmp_path)
     assert "group psrl_pomdp." in str(refused.value)

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from commands import run as command
-from psrl_pomdp import POMDP, FinitePrior, InvalidModelError, ParseError, load, plan, problem, registry, save
+from psrl_pomdp import POMDP, FinitePrior, ParseError, load, plan, problem, registry, save
 from psrl_pomdp.cli.common import folder_for
 from psrl_pomdp.errors import PluginError, UnknownNameError
 from psrl_pomdp.io import READABLE, FileFormat
@@ -569,5 +569,5 @@ def test_mistakes_on_the_command_line_are_told_before_anything_is_written(
 
 
 def test_refused_with_a_reason() -> None:
-    with pytest.raises(InvalidModelError, match="has no option 'actoin'"):
+    with pytest.raises(PluginError, match=r"plug-in test_plugins:Still .* has no option 'actoin'"):
         perform(small(agents=[{"kind": f"{HERE}:Still", "options": {"actoin": 1}}]), Job("Still", 0))
