@@ -3,7 +3,9 @@
     python benchmarks/walk.py
 
 The agent has Dirichlet rows. No episode ends and no refresh happens in the step that is shown. All code runs
-interpreted, so that the profiler sees every call.
+interpreted, so that the profiler sees every call. Reads of properties are left out. A function that is
+compiled by default is one stop of the walk, at the file of the function that Python calls; with `--inside`,
+the walk shows the functions that it calls too.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 
 os.environ["PSRL_POMDP_CODE"] = "interpreted"
 
+import argparse
 import sys
 from itertools import groupby
 from pathlib import Path
@@ -20,24 +23,28 @@ from typing import Any
 
 import psrl_pomdp
 from psrl_pomdp import PSRLAgent, problem
+from psrl_pomdp._numba.jit import GROUPS
 
 PACKAGE = Path(psrl_pomdp.__file__).parent
 
 
-def calls_of(agent: PSRLAgent, observation: int) -> list[tuple[str, str]]:
-    """Return (file, function) for every call inside of `act`, in order, returns to the caller included."""
+def calls_of(agent: PSRLAgent, observation: int, inside: bool) -> list[tuple[str, str]]:
+    """Return (file, function) for every call within `act`, in order."""
     visited: list[tuple[str, str]] = []
+    loops = {loop.py_func.__code__ for group in GROUPS for loop in group.loops}
 
-    def note(frame: FrameType | None) -> None:
-        if frame is None:
-            return
-        path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(PACKAGE) and "_numba" not in path.parts:
-            visited.append((str(path.relative_to(PACKAGE)), frame.f_code.co_name))
+    def within_loop(frame: FrameType | None) -> bool:
+        while frame is not None and frame.f_code not in loops:
+            frame = frame.f_back
+        return frame is not None
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call":
-            note(frame)
+        path, name = Path(frame.f_code.co_filename), frame.f_code.co_name
+        if event != "call" or not path.is_relative_to(PACKAGE) or "_numba" in path.parts:
+            return
+        is_property = isinstance(getattr(type(frame.f_locals.get("self")), name, None), property)
+        if not is_property and (inside or not within_loop(frame.f_back)):
+            visited.append((str(path.relative_to(PACKAGE)), name))
 
     sys.setprofile(profile)
     try:
@@ -48,11 +55,14 @@ def calls_of(agent: PSRLAgent, observation: int) -> list[tuple[str, str]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--inside", action="store_true", help="show the calls within compiled functions")
+    inside = parser.parse_args().inside
     agent = PSRLAgent(problem("railway").prior, seed=1)
     agent.act(0)
     episode, visited = agent.episode_number, []
     for observation in (1, 2, 1, 2, 1, 2, 1, 2):
-        visited = calls_of(agent, observation)
+        visited = calls_of(agent, observation, inside)
         if agent.episode_number == episode and not any(name == "refresh" for _, name in visited):
             break
         episode = agent.episode_number

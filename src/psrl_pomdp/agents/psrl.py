@@ -140,7 +140,8 @@ class PSRLAgent(AtomicCalls):
         else:
             self._process_observation(self.action, observation)
         self.action = self.choose_action()
-        episode_planning.warn_of_coarse_plan(self)
+        if self.current_episode.start == self.episode_clock.clock[steps.T]:  # the plan is new
+            episode_planning.warn_of_coarse_plan(self)
         return self.action
 
     def _start(self, observation: int | str | None) -> None:
