@@ -1,7 +1,7 @@
 """PSRL-POMDP: posterior sampling for unknown partially observable Markov decision processes.
 
-This module is the front door: the public names, each fetched from its room when it is first used, so that
-a command that needs no scipy does not wait for it.
+This module has the public names. Each is imported from its package when it is first used, so that a command
+that does not need scipy does not wait for it.
 """
 
 from importlib import import_module
@@ -115,7 +115,7 @@ __all__ = [
     "verify",
 ]
 
-_ROOMS = {
+_PACKAGES = {
     "agents.baselines": ("RandomAgent",),
     "agents.planning_budget": ("PlanningBudget",),
     "studies": ("Study", "read_study"),
@@ -176,7 +176,7 @@ _RENAMED = {
     "Structure": "ModelStructure",
     "analyse": "analyze_structure",
 }  # names of version 0.1
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+_HOME = {name: room for room, names in _PACKAGES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
