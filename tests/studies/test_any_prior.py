@@ -233,13 +233,15 @@ class NoState:
 
 
 def test_agents_say_whether_they_can_be_saved() -> None:
+    without: Any = NoState(WORLD.prior)
+    core: Any = OnlyProtocol(WORLD.prior)
     for kind in (PSRLAgent, MeanAgent, BAPOMCPAgent):
-        saved, kept = kind(WORLD.prior), kind(NoState(WORLD.prior))
+        saved, kept = kind(WORLD.prior), kind(without)
         assert (saved.can_save, kept.can_save) == (True, False)
         assert saved.to_bytes()
         with pytest.raises(InvalidModelError, match=r"no state\(\), so it cannot be saved"):
             kept.to_bytes()
-    assert not PSRLAgent(OnlyProtocol(WORLD.prior)).can_save
+    assert not PSRLAgent(core).can_save
 
 
 def test_a_prior_that_cannot_be_saved_has_a_study_and_a_page(
