@@ -257,11 +257,8 @@ class PSRLAgent(AtomicCalls):
         """
         self._atomically(learn_from_log, self, observations, actions)
 
-    def _snapshot(self) -> agent_state.AgentSnapshot:
-        return agent_state.snapshot_of(self)
-
-    def _restore(self, snapshot: agent_state.AgentSnapshot) -> None:
-        agent_state.restore(self, snapshot)
+    _snapshot = agent_state.snapshot_of  # so that a call that fails can be undone
+    _restore = agent_state.restore
 
     # -- what users can read --------------------------------------------------------------------
 
