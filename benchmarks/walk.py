@@ -73,9 +73,8 @@ def main() -> None:
         print(f"{file:34} {', '.join(once)}")
     rest = [file for file, name in visited[-steps_after_snapshot(visited) :]]
     changes, without = len(walk) - 1, len(list(groupby(["agents/psrl.py", *rest]))) - 1
-    print(
-        f"\n{len({file for file, _ in walk})} files, {changes} changes of file, {without} without the snapshot"
-    )
+    files = len({file for file, _ in walk})
+    print(f"\n{files} files, {changes} changes of file, {without} without the snapshot")
 
 
 def steps_after_snapshot(visited: list[tuple[str, str]]) -> int:
