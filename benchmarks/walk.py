@@ -5,7 +5,8 @@
 The agent has Dirichlet rows. No episode ends and no refresh happens in the step that is shown. All code runs
 interpreted, so that the profiler sees every call. Reads of properties are left out. A function that is
 compiled by default is one stop of the walk, at the file of the function that Python calls; with `--inside`,
-the walk shows the functions that it calls too.
+the walk shows the functions that it calls too. The last line counts all changes of file, and those that are
+left without the snapshot that undoes a failed call.
 """
 
 from __future__ import annotations
@@ -70,7 +71,15 @@ def main() -> None:
     for file, names in walk:
         once = [name for name, _ in groupby(names)]
         print(f"{file:34} {', '.join(once)}")
-    print(f"\n{len({file for file, _ in walk})} files, {len(walk) - 1} changes of file")
+    rest = [file for file, name in visited[-steps_after_snapshot(visited) :]]
+    changes, without = len(walk) - 1, len(list(groupby(["agents/psrl.py", *rest]))) - 1
+    files = len({file for file, _ in walk})
+    print(f"\n{files} files, {changes} changes of file, {without} without the snapshot")
+
+
+def steps_after_snapshot(visited: list[tuple[str, str]]) -> int:
+    """Return how many calls follow when `act` has its snapshot: those from `PSRLAgent._step` on."""
+    return len(visited) - [name for _, name in visited].index("_step")
 
 
 if __name__ == "__main__":

@@ -66,5 +66,31 @@ def test_every_public_name_is_listed() -> None:
     assert set(psrl_pomdp.__all__) <= set(dir(psrl_pomdp))
 
 
+# Their fields are documented by the comments beside them, which the manual shows.
+RECORDS = {"ModelStructure", "Plan", "Problem", "Study", "Trace"}
+
+
+def lacks_sections(value: object) -> bool:
+    """Whether a docstring lacks the section of its parameters, or that of what a function returns."""
+    text = inspect.getdoc(value) or ""
+    parameters = signature(value) not in ("()", "(*args, **kwargs)", "")
+    if parameters and not re.search(r"^(Parameters|Attributes)\n-", text, re.MULTILINE):
+        return True
+    returns = inspect.isfunction(value) and inspect.signature(value).return_annotation not in (None, "None")
+    return returns and not re.search(r"^Returns\n-", text, re.MULTILINE)
+
+
+def test_public_names_have_the_sections_of_numpydoc() -> None:
+    public = {name: getattr(psrl_pomdp, name) for name in psrl_pomdp.__all__}
+    found = {
+        name
+        for name, value in public.items()
+        if callable(value)
+        and not (inspect.isclass(value) and issubclass(value, Exception))
+        and lacks_sections(value)
+    }
+    assert found == RECORDS
+
+
 if __name__ == "__main__":
     SNAPSHOT.write_text(listing(), encoding="utf-8")

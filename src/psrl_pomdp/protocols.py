@@ -333,6 +333,15 @@ class SavableAgent(Protocol):
 
 
 @runtime_checkable
+class ConditionallySavable(SavableAgent, Protocol):
+    """An agent that can be saved only if all of its parts can, such as a user's own prior."""
+
+    @property
+    def can_save(self) -> bool:
+        """Whether `to_bytes` can return the agent as bytes."""
+
+
+@runtime_checkable
 class RestoresAgents(Protocol):
     """An agent that contains code, such as a user's own prior, and restores saved agents with this code."""
 

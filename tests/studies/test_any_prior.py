@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from psrl_pomdp import POMDP, DirichletPrior, FinitePrior, InvalidModelError, Setting, problem
+from psrl_pomdp import POMDP, DirichletPrior, FinitePrior, InvalidModelError, PSRLAgent, Setting, problem
+from psrl_pomdp.agents.baselines import BAPOMCPAgent, MeanAgent
 from psrl_pomdp.analysis import finite_bound
 from psrl_pomdp.analysis.assumptions import FiniteCase, GeneralCase, case_of
 from psrl_pomdp.analysis.bounds import finite_bound_at
@@ -214,6 +215,33 @@ class OnlyProtocol:
     @property
     def expected_counts(self) -> Any:
         return self._own.expected_counts
+
+
+class NoState:
+    """A prior whose posterior has every method except `state`: it cannot be saved."""
+
+    def __init__(self, own: Any) -> None:
+        self.own = own
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("own", "state"):
+            raise AttributeError(name)
+        return getattr(self.own, name)
+
+    def posterior(self, rng: np.random.Generator) -> Any:
+        return NoState(self.own.posterior(rng))
+
+
+def test_agents_say_whether_they_can_be_saved() -> None:
+    without: Any = NoState(WORLD.prior)
+    core: Any = OnlyProtocol(WORLD.prior)
+    for kind in (PSRLAgent, MeanAgent, BAPOMCPAgent):
+        saved, kept = kind(WORLD.prior), kind(without)
+        assert (saved.can_save, kept.can_save) == (True, False)
+        assert saved.to_bytes()
+        with pytest.raises(InvalidModelError, match=r"no state\(\), so it cannot be saved"):
+            kept.to_bytes()
+    assert not PSRLAgent(core).can_save
 
 
 def test_a_prior_that_cannot_be_saved_has_a_study_and_a_page(

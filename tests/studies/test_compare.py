@@ -255,6 +255,21 @@ def test_a_prior_that_is_left_open_is_the_family_where_there_is_one() -> None:
     assert information_of(own) == "sensor, mine:Wear"
 
 
+def test_the_tree_search_has_the_prior_that_a_study_names() -> None:
+    """Without one it has Dirichlet rows, also on a problem with a finite prior."""
+    words = {"problem": "separated", "horizon": 10, "seeds": 2}
+    agents = [{"kind": "ba-pomcp"}, {"kind": "ba-pomcp", "name": "four", "prior": "finite"}]
+    study = study_from(words | {"agents": agents})
+    world, found = problem("separated"), Experiment(study)
+    made: list[Any] = [found.agent(spec, 0) for spec in study.agents]
+    assert [agent.prior for agent in made] == [world.prior, world.family]
+    told = [information_of(spec, world) for spec in study.agents]
+    assert told == ["sensor, prior", "sensor, family"]
+    with pytest.raises(ParseError, match="schedule: ba-pomcp has none"):
+        study_from(words | {"agents": [{"kind": "ba-pomcp", "schedule": "tsde"}]})
+    assert default_agents(world, "mine:prior")["ba-pomcp"]["prior"] == "mine:prior"
+
+
 def test_every_kind_says_what_it_is_told() -> None:
     assert all(learner.about and learner.information for learner in AGENT_KINDS.values())
 

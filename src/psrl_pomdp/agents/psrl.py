@@ -39,6 +39,7 @@ from .._utils.deprecation import renamed_keywords, warn_renamed
 from ..errors import InvalidModelError
 from ..inference.encoding import check_protocol, reading_number, sample_model
 from ..inference.filter_bank import likelihoods
+from ..inference.prior_files import can_save
 from ..inference.sampled_filter import SampledFilter
 from ..models import Setting
 from ..planning import plan
@@ -256,11 +257,8 @@ class PSRLAgent(AtomicCalls):
         """
         self._atomically(learn_from_log, self, observations, actions)
 
-    def _snapshot(self) -> agent_state.AgentSnapshot:
-        return agent_state.snapshot_of(self)
-
-    def _restore(self, snapshot: agent_state.AgentSnapshot) -> None:
-        agent_state.restore(self, snapshot)
+    _snapshot = agent_state.snapshot_of  # so that a call that fails can be undone
+    _restore = agent_state.restore
 
     # -- what users can read --------------------------------------------------------------------
 
@@ -351,6 +349,11 @@ class PSRLAgent(AtomicCalls):
         if Path(path).suffix.lower() != ".npz":
             raise InvalidModelError(f"{Path(path).name!r} does not end in .npz")
         write_atomically(Path(path), self.to_bytes())
+
+    @property
+    def can_save(self) -> bool:
+        """Whether the prior and its posterior have the methods that saving needs."""
+        return can_save(self.prior, self.posterior)
 
     def to_bytes(self) -> bytes:
         """Return the bytes that `save` writes."""

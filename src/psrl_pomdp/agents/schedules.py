@@ -27,8 +27,15 @@ PseudoCount = Literal["time", "expected", "none"]
 class Schedule:
     """SCHED and a pseudo-count rule, which together determine when episodes end.
 
-    The rule is `time` (m̃_t = t), `expected` (the running maximum of ⌈ñ_t⌉), or `none`, with which SCHED alone
-    ends episodes.
+    Parameters
+    ----------
+    name
+        The name of the schedule in files and messages.
+    sched
+        SCHED: a function of t_k and T_{k−1} that returns the last step of the episode.
+    pseudo_count
+        The rule: `time` (m̃_t = t), `expected` (the running maximum of ⌈ñ_t⌉), or `none`, with which SCHED
+        alone ends episodes.
 
     >>> tripling = Schedule("tripling", lambda start, length: 3 * start, "none")
     >>> tripling.last(4, 2)
@@ -67,7 +74,13 @@ class TSDESchedule(Schedule):
 
 
 class FixedSchedule(Schedule):
-    """Episodes of a fixed length."""
+    """Episodes of a fixed length.
+
+    Parameters
+    ----------
+    length
+        The number of steps of each episode.
+    """
 
     def __init__(self, length: int) -> None:
         if not is_integer(length, 1, _LONGEST):

@@ -134,6 +134,11 @@ def finite_bound(
     margins
         The result of `separation`; by default it is computed.
 
+    Returns
+    -------
+    FiniteBound
+        The constants, and the bounds as functions of the horizon.
+
     Raises
     ------
     InvalidModelError
@@ -283,6 +288,11 @@ def general_bound(setting: Setting, span: Constant, belief: Constant, kernel: Co
         H.
     belief, kernel
         K_1 and K_2, for example from `estimate_concentration`.
+
+    Returns
+    -------
+    GeneralBound
+        The constants, and the bound as a function of the horizon.
     """
     return GeneralBound(setting.n_states * setting.n_actions, span, belief, kernel)
 

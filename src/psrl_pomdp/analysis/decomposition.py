@@ -129,6 +129,11 @@ def decompose(
         H; by default the largest span of the plans. For a finite prior, pass the largest span over its
         kernels (`largest_span`).
 
+    Returns
+    -------
+    Decomposition
+        Both sides of the lemma at each checkpoint.
+
     Raises
     ------
     InvalidModelError

@@ -125,6 +125,11 @@ def regret_curve(
     level
         The confidence level of the interval.
 
+    Returns
+    -------
+    RegretCurve
+        The regret of each run at the checkpoints, with the interval for the mean.
+
     Raises
     ------
     InvalidModelError

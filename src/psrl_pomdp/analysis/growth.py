@@ -105,6 +105,11 @@ def fit_growth(
     seed
         The seed of the bootstrap.
 
+    Returns
+    -------
+    Growth
+        Both fits, and the one that the data support.
+
     Raises
     ------
     InvalidModelError

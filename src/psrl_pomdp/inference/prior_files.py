@@ -34,6 +34,11 @@ def is_code(prior: object) -> bool:
     return name_of(prior) not in _READERS
 
 
+def can_save(prior: Prior, posterior: Posterior) -> bool:
+    """Return whether a file can contain the posterior; it cannot if there are only the protocol's methods."""
+    return isinstance(prior, ResumablePrior) and callable(getattr(posterior, "state", None))
+
+
 def prior_out(prior: Prior) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a prior, and metadata that identifies the prior.
 

@@ -79,6 +79,16 @@ def analyze_structure(model: POMDP) -> ModelStructure:
     """Return the structure of a model.
 
     The time is proportional to the number of transitions with positive probability.
+
+    Parameters
+    ----------
+    model
+        The model.
+
+    Returns
+    -------
+    ModelStructure
+        Classes of states, and what the observations distinguish.
     """
     possible = model.transition > 0
     classes = recurrent_classes(possible)

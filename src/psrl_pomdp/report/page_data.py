@@ -164,7 +164,7 @@ class PageData:
         if not kind_of(spec.kind).uses_prior:
             return ""
         if self.model is None:
-            return default_kind(None, spec.prior_kind)
+            return default_kind(None, spec.prior_kind or kind_of(spec.kind).default_prior)
         return self.results.experiment.kind_of_prior(spec)
 
     # -- posterior ----------------------------------------------------------------------------------

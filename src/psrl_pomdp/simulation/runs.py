@@ -92,7 +92,28 @@ def simulate(
 
 
 class Simulation:
-    """A run that can be continued to longer horizons."""
+    """A run that can be continued to longer horizons.
+
+    Parameters
+    ----------
+    model
+        The true model.
+    agent
+        A new agent, of any class with the protocol `psrl_pomdp.protocols.Agent`.
+    seed
+        The seed of the environment's random numbers.
+    checkpoints
+        The times at which sums and counts are recorded; by default ten per decade.
+    every_step
+        Whether the trace contains the hidden states.
+    driver
+        `streaming`, `compiled`, or `auto` for the compiled driver if the agent has it.
+
+    Raises
+    ------
+    InvalidModelError
+        If the agent was used before or is for a setting of another size.
+    """
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from .. import registry
 from .._utils.deprecation import renamed_keywords, warn_renamed
 from ..errors import InvalidModelError, PSRLError, did_you_mean
+from ..inference.choosing import DIRICHLET
 from ..registry import Plugin
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class AgentKind:
         A function of the class and an `AgentContext` that returns an agent.
     uses_prior
         Whether the agent takes a prior from the study.
+    default_prior
+        The kind of this prior if the study names none; "" for the default of the problem.
     """
 
     kind: str
@@ -99,16 +102,22 @@ class AgentKind:
     import_path: str
     make: Callable[[Any, AgentContext], Any]
     uses_prior: bool = False
+    default_prior: str = ""
+
+    @property
+    def uses_schedule(self) -> bool:
+        """Whether episodes of the agent end by the schedule of the study."""
+        return self.uses_prior and self.make is not _searching
 
     @property
     def may_reject_model(self) -> bool:
         """Whether the constructor may raise `InvalidModelError` for some observation models."""
-        return self.make is _with_sensor or self.kind not in AGENT_KINDS
+        return self.make in (_with_sensor, _searching) or self.kind not in AGENT_KINDS
 
     @property
     def has_posterior(self) -> bool:
         """Whether agents of this kind have a posterior, whose functions a study compiles first."""
-        return self.uses_prior or self.make in (_searching, _oracle)
+        return self.uses_prior or self.make is _oracle
 
     def load(self) -> Any:
         """Import and return the class."""
@@ -149,7 +158,7 @@ def _with_rows(cls: Any, context: AgentContext) -> Any:
 
 
 def _searching(cls: Any, context: AgentContext) -> Any:
-    return cls(context.rows, context.seed, **context.options)
+    return cls(context.prior, context.seed, **context.options)
 
 
 def _oracle(cls: Any, context: AgentContext) -> Any:
@@ -184,7 +193,13 @@ MAP = AgentKind(
     "map", "plans for the likeliest kernel", PRIOR, f"{_HERE}certainty:MAPAgent", _with_prior, True
 )
 BA_POMCP = AgentKind(
-    "ba-pomcp", "Bayes-adaptive tree search", PRIOR, f"{_HERE}ba_pomcp:BAPOMCPAgent", _searching
+    "ba-pomcp",
+    "Bayes-adaptive tree search",
+    PRIOR,
+    f"{_HERE}ba_pomcp:BAPOMCPAgent",
+    _searching,
+    True,
+    DIRICHLET,
 )
 OAS_UCRL = AgentKind(
     "oas-ucrl", "moments, doubling episodes", SENSOR, f"{_HERE}oas_ucrl:OASUCRL", _with_sensor

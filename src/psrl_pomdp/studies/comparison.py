@@ -105,6 +105,7 @@ def default_agents(model: POMDP, prior: str = "") -> dict[str, dict[str, Any]]:
         "mean-exploring": {"kind": "mean", "prior": own, "options": {"exploration": 1.0}},
         "map": {"prior": own},
         "map-exploring": {"kind": "map", "prior": own, "options": {"exploration": 1.0}},
+        "ba-pomcp": {"prior": own} if prior else {},
     }
     tables |= {kind: {} for kind in KINDS if kind not in tables}
     return {
@@ -133,7 +134,7 @@ def information_of(agent: AgentSpec, model: POMDP | None = None) -> str:
     kind = kind_of(agent.kind)
     if not kind.uses_prior:
         return kind.information
-    prior = default_kind(model, agent.prior_kind)
+    prior = default_kind(model, agent.prior_kind or kind.default_prior)
     if prior == FINITE:
         return "sensor, family"
     return kind.information if prior == DIRICHLET else f"sensor, {prior}"

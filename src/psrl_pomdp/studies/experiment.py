@@ -93,9 +93,10 @@ class Experiment:
 
     def prior(self, spec: AgentSpec) -> Prior:
         """Return the prior of an agent."""
-        key = repr(spec.prior)
+        wanted = spec.prior or agent_kind(spec.kind).default_prior
+        key = repr(wanted)
         if key not in self._priors:
-            self._priors[key] = prior_of(self.problem, spec.prior)
+            self._priors[key] = prior_of(self.problem, wanted)
         return self._priors[key]
 
     def kind_of_prior(self, spec: AgentSpec) -> str:
@@ -109,8 +110,16 @@ class Experiment:
 
     @cached_property
     def common_prior(self) -> Prior:
-        """The prior of all agents, from which true models are sampled for the Bayesian regret."""
-        priors = [self.prior(agent) for agent in self.study.agents if agent_kind(agent.kind).uses_prior]
+        """The prior of all agents, from which true models are sampled for the Bayesian regret.
+
+        Agents of a kind with a default prior of its own count only if the study names their prior.
+        """
+        kinds = [(agent, agent_kind(agent.kind)) for agent in self.study.agents]
+        priors = [
+            self.prior(agent)
+            for agent, kind in kinds
+            if kind.uses_prior and (agent.prior or not kind.default_prior)
+        ]
         priors = priors or [prior_for(self.problem)]
         if any(prior != priors[0] for prior in priors):
             raise InvalidModelError(

@@ -19,13 +19,12 @@ import numpy as np
 from .._serialization.atomic_files import write_atomically
 from .._utils.stopwatch import PLANNING
 from .._version import __version__
-from ..agents.psrl import PSRLAgent
 from ..agents.schedules import Schedule, schedule_named
 from ..analysis.decomposition import promised_costs
 from ..analysis.run_checks import check_run
 from ..errors import CoarsePlanWarning, PSRLError
 from ..planning import Plan
-from ..protocols import ResumablePrior, SavableAgent
+from ..protocols import ConditionallySavable, SavableAgent
 from ..simulation.runs import Simulation
 from ..simulation.trace import Trace
 from .experiment import experiment_of
@@ -98,8 +97,8 @@ def _file_of(best: Plan) -> bytes:
 
 def _can_save(agent: object) -> bool:
     """Return whether an agent can be saved; not with a prior that has only the protocol's methods."""
-    if isinstance(agent, PSRLAgent):
-        return isinstance(agent.prior, ResumablePrior) and hasattr(agent.posterior, "state")
+    if isinstance(agent, ConditionallySavable):
+        return agent.can_save
     return isinstance(agent, SavableAgent)
 
 

@@ -46,7 +46,8 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     kind: str
     name: str = ""  # by default the kind
     # "finite", "dirichlet", or the name or path of a prior of another package; or a table with `kind` and the
-    # options of the prior. By default "finite" if the problem has a finite prior, else "dirichlet".
+    # options of the prior. By default "finite" if the problem has a finite prior, else "dirichlet"; for
+    # ba-pomcp always "dirichlet".
     prior: str | dict[str, Any] = ""
     schedule: str = ""  # by default the schedule of the paper for the prior
     floor: float = 1e-6  # the smallest requested gap ε_k of a plan, as a fraction of the cost range
@@ -226,8 +227,8 @@ def _check_names(where: str, agent: AgentSpec, name: str) -> None:
         kind = kind_of(agent.kind)
     except PluginError as error:
         raise ParseError(f"{where}kind: {error}", path=name) from error
-    for key in ("prior", "schedule"):
-        if getattr(agent, key) and not kind.uses_prior:
+    for key, used in (("prior", kind.uses_prior), ("schedule", kind.uses_schedule)):
+        if getattr(agent, key) and not used:
             raise ParseError(f"{where}{key}: {agent.kind} has none", path=name)
     if agent.planner and kind.make is not AGENT_KINDS["psrl"].make:
         raise ParseError(f"{where}planner: {agent.kind} takes none", path=name)

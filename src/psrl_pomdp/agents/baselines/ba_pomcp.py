@@ -36,7 +36,7 @@ from ..._utils.arrays import Array
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
 from ...inference.encoding import check_protocol
-from ...inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
+from ...inference.prior_files import can_save, is_code, posterior_in, posterior_out, prior_in, prior_out
 from ...models import Setting
 from ...protocols import Compilable, Posterior, Prior, WeightedKernels
 from ..serialization import SettingMetadata, setting_in, setting_out
@@ -158,6 +158,11 @@ class BAPOMCPAgent:
         search(models, self._tree, uniforms, self.discount, self.exploration)
 
     # -- files ----------------------------------------------------------------------------------
+
+    @property
+    def can_save(self) -> bool:
+        """Whether the prior and its posterior have the methods that saving needs."""
+        return can_save(self.prior, self.posterior)
 
     def to_bytes(self) -> bytes:
         """Return everything that determines the agent's next actions."""

@@ -20,6 +20,13 @@ from ...errors import ParseError
 class RandomAgent:
     """An agent whose actions are uniformly distributed.
 
+    Parameters
+    ----------
+    n_actions
+        The number of actions.
+    seed
+        The seed of the agent's random numbers.
+
     >>> agent = RandomAgent(3, seed=0)
     >>> [agent.act(None) for _ in range(5)]
     [2, 1, 1, 0, 0]
