@@ -101,7 +101,7 @@ def test_arrays_are_ours_and_read_only() -> None:
             "observation[a=run, s=worn] sums to 0.9",
         ),
         (lambda: setting(observation=[[0.9, 0.1]]), "observation has shape (3, 1, 2)"),
-        (lambda: setting(observation=[0.9, 0.1]), "not [a, s, o] or [s, o]"),
+        (lambda: setting(observation=[0.9, 0.1]), "not [a, s, o] or [s, o] or [a, s, s′, o]"),
         (lambda: setting(cost=[0.0, 1.0]), "cost has shape (2,), not [a, s]"),
         (lambda: setting(cost=[[0.0, np.inf]] * 3, **NAMES), "cost[a=run, s=worn] is inf"),
         (lambda: setting(cost=np.zeros((0, 2))), "cost is empty"),

@@ -102,8 +102,8 @@ def numbers(array: str, value: npt.ArrayLike, axes: str) -> Array:
         raise InvalidModelError(f"{array} is not an array of numbers: {error}") from None
     choices = axes.split("|")
     if converted.ndim not in map(len, choices):
-        wanted = " or ".join(f"[{', '.join(choice)}]" for choice in choices)
-        raise InvalidModelError(f"{array} has shape {converted.shape}, not {wanted.replace('t]', 's′]')}")
+        wanted = " or ".join(f"[{', '.join(choice).replace('t', 's′')}]" for choice in choices)
+        raise InvalidModelError(f"{array} has shape {converted.shape}, not {wanted}")
     if converted.size == 0:
         raise InvalidModelError(f"{array} is empty: its shape is {converted.shape}")
     return converted

@@ -13,7 +13,7 @@ The arrays of a model are the paper's (S, A, θ, C, O, η). The action is always
 `analyze_structure` in `models.structure` finds the recurrent classes of a model.
 """
 
-from .frozen import Frozen
+from .._utils.frozen import Frozen
 from .pomdp import POMDP, kernel
 from .setting import SENSOR, Setting
 from .units import Kind, Units

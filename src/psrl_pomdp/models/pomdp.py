@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array, distributions, frozen, numbers, shaped
 from ..errors import InvalidModelError
-from .frozen import Frozen
+from .._utils.frozen import Frozen
 from .setting import Setting
 
 

@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array, Names, checked_names, distributions, finite, frozen, numbers, shaped
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from .frozen import Frozen
+from ..sensors.base import ContinuousSensor, SensorBase
+from ..sensors.table import TableSensor
+from .._utils.frozen import Frozen
 from .units import Units
 
 
@@ -34,16 +36,19 @@ class Setting(Frozen):
     Parameters
     ----------
     observation
-        The observation model η, shape [A, S, O]: the probability of each observation given the action that
-        led to the present state, and this state. An array of shape [S, O] is used for every action.
+        The observation model η. Either a table of shape [A, S, O]: the probability of each observation given
+        the action that led to the present state, and this state. An array of shape [S, O] is used for every
+        action; a table of shape [A, S, S′, O] depends on the state before the action and on the state after
+        it. Or an object such as `GaussianSensor`, for observations that are real numbers, counts or vectors.
     cost
         The cost of each action in each state, shape [A, S], in the user's own numbers. If they are not all in
         [0, 1] they are rescaled, and `units` stores the scale. `Setting.from_rewards` takes rewards.
     initial
         The initial distribution h, shape [S].
     first_observation
-        The distribution of the observation before the first action, shape [S, O], or None if there is no such
-        observation. By default it is `observation` if this does not depend on the action, and None otherwise.
+        The distribution of the observation before the first action: a table of shape [S, O] or a sensor
+        object, or None if there is no such observation. By default it is `observation` if this depends neither
+        on the action nor on the state before it, and None otherwise.
     units
         The name of the unit of `cost`, such as "euro a day"; or `Units`, if `cost` is in [0, 1] already.
     states, actions, observations
@@ -62,19 +67,19 @@ class Setting(Frozen):
     [[0.0, 1.0], [0.4, 0.4]]
     """
 
-    observation: Array  # [A, S, O], rows sum to 1
+    sensor: SensorBase  # η
     cost: Array  # [A, S], in [0, 1]
     initial: Array  # [S], sums to 1
-    first_observation: Array | None  # [S, O], rows sum to 1
+    first_sensor: SensorBase | None  # η before the first action; its action is number 0
     units: Units
     names: Names
 
     def __init__(
         self,
-        observation: npt.ArrayLike,
+        observation: npt.ArrayLike | SensorBase,
         cost: npt.ArrayLike,
         initial: npt.ArrayLike,
-        first_observation: npt.ArrayLike | _SensorItself | None = SENSOR,
+        first_observation: npt.ArrayLike | SensorBase | _SensorItself | None = SENSOR,
         *,
         units: Units | str = "",
         states: Sequence[str] | None = None,
@@ -83,25 +88,16 @@ class Setting(Frozen):
     ) -> None:
         given_cost = numbers("cost", cost, "as")
         n_actions, n_states = given_cost.shape
-        sensor = numbers("observation", observation, "aso|so")
-        if sensor.ndim == 2:
-            sensor = np.broadcast_to(sensor, (n_actions, *sensor.shape))
-        n_observations = sensor.shape[-1]
-        names = Names(
-            checked_names("states", states, n_states),
-            checked_names("actions", actions, n_actions),
-            checked_names("observations", observations, n_observations),
-        )
-        meaning = f"{n_actions} actions and {n_states} states (the shape of cost)"
-        shaped("observation", sensor, (n_actions, n_states, n_observations), meaning)
-        sensor = distributions("observation", sensor, "aso", names)
+        names = Names(checked_names("states", states, n_states), checked_names("actions", actions, n_actions))
+        sensor, names = _sensor(observation, given_cost.shape, names, observations)
         scaled, units = _scaled(finite("cost", given_cost, "as", names), units, names)
+        meaning = f"{n_actions} actions and {n_states} states (the shape of cost)"
         start = shaped("initial", numbers("initial", initial, "s"), (n_states,), meaning)
         self._set(
-            observation=frozen(sensor),
+            sensor=sensor,
             cost=frozen(scaled),
             initial=frozen(distributions("initial", start, "s", names)),
-            first_observation=_first_sensor(first_observation, sensor, names),
+            first_sensor=_first_sensor(first_observation, sensor, names),
             units=units,
             names=names,
         )
@@ -109,10 +105,10 @@ class Setting(Frozen):
     @classmethod
     def from_rewards(
         cls,
-        observation: npt.ArrayLike,
+        observation: npt.ArrayLike | SensorBase,
         reward: npt.ArrayLike,
         initial: npt.ArrayLike,
-        first_observation: npt.ArrayLike | _SensorItself | None = SENSOR,
+        first_observation: npt.ArrayLike | SensorBase | _SensorItself | None = SENSOR,
         *,
         units: str = "",
         states: Sequence[str] | None = None,
@@ -185,10 +181,10 @@ class Setting(Frozen):
         [0.5, 0.5]
         """
         parts = {
-            "observation": self.observation,
+            "observation": _as_given(self.sensor),
             "cost": self.cost,
             "initial": self.initial,
-            "first_observation": self.first_observation,
+            "first_observation": _as_given(self.first_sensor),
             "units": self.units,
             "states": self.names.states,
             "actions": self.names.actions,
@@ -208,8 +204,41 @@ class Setting(Frozen):
         return int(self.cost.shape[0])
 
     @property
+    def is_finite(self) -> bool:
+        """Whether there are finitely many observations, which have numbers."""
+        return self.sensor.is_finite
+
+    @property
+    def has_first_observation(self) -> bool:
+        """Whether there is an observation before the first action."""
+        return self.first_sensor is not None
+
+    @property
+    def observation(self) -> Array:
+        """The table of the observation model, shape [A, S, O], or [A, S, S′, O].
+
+        Raises `InvalidModelError` if observations are real numbers, counts or vectors.
+        """
+        return self._table().table
+
+    @property
+    def first_observation(self) -> Array | None:
+        """The table of the observation before the first action, shape [S, O]; None if there is none."""
+        self._table()
+        return self.first_sensor.table[0] if isinstance(self.first_sensor, TableSensor) else None
+
+    @property
     def n_observations(self) -> int:
-        return int(self.observation.shape[2])
+        """The number of observations. Raises `InvalidModelError` if it is not finite."""
+        return self._table().n_observations
+
+    def _table(self) -> TableSensor:
+        if isinstance(self.sensor, TableSensor):
+            return self.sensor
+        raise InvalidModelError(
+            f"this setting has {self.sensor.described()}, which have no table: `setting.quantized(K)` is the "
+            "same setting with K classes of observations"
+        )
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -226,7 +255,14 @@ class Setting(Frozen):
 
     @cached_property
     def sensor_depends_on_action(self) -> bool:
-        return bool((self.observation != self.observation[0]).any())
+        if isinstance(self.sensor, TableSensor):
+            return bool((self.observation != self.observation[0]).any())
+        return self.sensor.n_actions is not None
+
+    @property
+    def sensor_depends_on_previous(self) -> bool:
+        """Whether the observation depends on the state before the action, too."""
+        return self.sensor.depends_on_previous
 
     @property
     def own_cost(self) -> Array:
@@ -234,17 +270,61 @@ class Setting(Frozen):
         return self.units.from_scaled(self.cost)
 
     def _contents(self) -> tuple[str, list[Array]]:
-        first = self.first_observation
-        text = repr((self.units, self.names, first is None))
-        return text, [self.observation, self.cost, self.initial] + ([] if first is None else [first])
+        first = self.first_sensor
+        text, (sensor, table) = repr((self.units, self.names, first is None)), self.sensor._contents()
+        arrays = [*table, self.cost, self.initial]
+        if first is not None:
+            kind, more = first._contents()
+            text += "" if first.is_finite else kind
+            arrays += [table[0] for table in more] if first.is_finite else more
+        return text if self.is_finite else text + sensor, arrays
 
     def __repr__(self) -> str:
         unit = f" {self.units.name}" if self.units.name else ""
         return (
-            f"Setting({self.n_states} states, {self.n_actions} actions, "
-            f"{self.n_observations} observations, "
+            f"Setting({self.n_states} states, {self.n_actions} actions, {self.sensor.described()}, "
             f"{self.units.kind} {self.units.low:g} to {self.units.high:g}{unit})"
         )
+
+
+def _as_given(sensor: SensorBase | None) -> Array | SensorBase | None:
+    """Return a sensor as the constructor of `Setting` takes it."""
+    if not isinstance(sensor, TableSensor):
+        return sensor
+    return sensor.table[0] if len(sensor.table) == 1 and sensor.table.ndim == 3 else sensor.table
+
+
+def _sensor(
+    given: npt.ArrayLike | SensorBase, shape: tuple[int, ...], names: Names, observations: object
+) -> tuple[SensorBase, Names]:
+    """Return the observation model for costs of `shape`, and the names with those of the observations."""
+    n_actions, n_states = shape
+    meaning = f"{n_actions} actions and {n_states} states (the shape of cost)"
+    if isinstance(given, TableSensor):
+        given = given.table
+    if isinstance(given, SensorBase):
+        if given.n_states != n_states or given.n_actions not in (None, n_actions):
+            after = "" if given.n_actions is None else f"{given.n_actions} actions and "
+            raise InvalidModelError(
+                f"observation is a sensor for {after}{given.n_states} states, expected {meaning}"
+            )
+        if observations is not None:
+            raise InvalidModelError(
+                f"observations has names, but this setting has {given.described()}, which are not numbered"
+            )
+        return given, names
+    if isinstance(given, type) or callable(given):
+        raise InvalidModelError(
+            f"observation is {given!r}: pass a table of numbers or an object such as GaussianSensor(means, sds)"
+        )
+    table = numbers("observation", given, "aso|so|asto")
+    if table.ndim == 2:
+        table = np.broadcast_to(table, (n_actions, *table.shape))
+    n_observations = table.shape[-1]
+    found = Names(names.states, names.actions, checked_names("observations", observations, n_observations))
+    shaped("observation", table, (n_actions, *[n_states] * (table.ndim - 2), n_observations), meaning)
+    axes = "aso" if table.ndim == 3 else "asto"
+    return TableSensor(distributions("observation", table, axes, found)), found
 
 
 def _scaled(own: Array, units: Units | str, names: Names) -> tuple[Array, Units]:
@@ -266,12 +346,39 @@ def _scaled(own: Array, units: Units | str, names: Names) -> tuple[Array, Units]
     return own, units
 
 
-def _first_sensor(first: npt.ArrayLike | _SensorItself | None, sensor: Array, names: Names) -> Array | None:
+def _first_sensor(
+    first: npt.ArrayLike | SensorBase | _SensorItself | None, sensor: SensorBase, names: Names
+) -> SensorBase | None:
+    """Return the observation model before the first action, with one action."""
     if first is None:
         return None
     if isinstance(first, _SensorItself):
-        same_for_all = bool((sensor == sensor[0]).all())
-        return frozen(sensor[0]) if same_for_all else None
-    given = numbers("first_observation", first, "so")
-    shaped("first_observation", given, sensor.shape[1:], "the sensor's states and observations")
-    return frozen(distributions("first_observation", given, "so", names))
+        if isinstance(sensor, TableSensor):
+            table = sensor.table
+            return None if table.ndim == 4 or (table != table[0]).any() else TableSensor(table[:1])
+        return None if sensor.depends_on_previous or sensor.n_actions is not None else sensor
+    if isinstance(sensor, TableSensor):
+        if isinstance(first, SensorBase) and not isinstance(first, TableSensor):
+            raise InvalidModelError(
+                f"first_observation has {first.described()}, but the later ones are {sensor.described()}"
+            )
+        given = (
+            first.table[0] if isinstance(first, TableSensor) else numbers("first_observation", first, "so")
+        )
+        sizes = (sensor.n_states, sensor.n_observations)
+        shaped("first_observation", given, sizes, "the sensor's states and observations")
+        return TableSensor(distributions("first_observation", given, "so", names)[None])
+    assert isinstance(sensor, ContinuousSensor)
+    if not isinstance(first, ContinuousSensor) or (first.n_states, first.dimension) != (
+        sensor.n_states,
+        sensor.dimension,
+    ):
+        raise InvalidModelError(
+            f"first_observation is {first!r}: with {sensor.described()} it must be None, or a sensor of the same "
+            "kind of observations and number of states"
+        )
+    if first.depends_on_previous or first.n_actions is not None:
+        raise InvalidModelError(
+            "first_observation is a sensor that depends on an action: there is none before it"
+        )
+    return first

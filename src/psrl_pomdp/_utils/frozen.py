@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._utils.arrays import Array
+from .arrays import Array
 
 
 class Frozen:
