@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy.typing as npt
 
 from .._utils.arrays import Array, distributions, frozen, numbers, shaped
-from ..errors import InvalidModelError
 from .._utils.frozen import Frozen
+from ..errors import InvalidModelError
 from .setting import Setting
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array, Names, checked_names, distributions, finite, frozen, numbers, shaped
+from .._utils.frozen import Frozen
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
 from ..sensors.base import ContinuousSensor, SensorBase
 from ..sensors.table import TableSensor
-from .._utils.frozen import Frozen
 from .units import Units
 
 
