@@ -47,8 +47,8 @@ class Setting(Frozen):
         The initial distribution h, shape [S].
     first_observation
         The distribution of the observation before the first action: a table of shape [S, O] or a sensor
-        object, or None if there is no such observation. By default it is `observation` if this depends neither
-        on the action nor on the state before it, and None otherwise.
+        object, or None if there is no such observation. By default it is `observation` if this depends
+        neither on the action nor on the state before it, and None otherwise.
     units
         The name of the unit of `cost`, such as "euro a day"; or `Units`, if `cost` is in [0, 1] already.
     states, actions, observations
@@ -315,7 +315,8 @@ def _sensor(
         return given, names
     if isinstance(given, type) or callable(given):
         raise InvalidModelError(
-            f"observation is {given!r}: pass a table of numbers or an object such as GaussianSensor(means, sds)"
+            f"observation is {given!r}: pass a table of numbers or an object such as "
+            "GaussianSensor(means, sds)"
         )
     table = numbers("observation", given, "aso|so|asto")
     if table.ndim == 2:
@@ -374,8 +375,8 @@ def _first_sensor(
         sensor.dimension,
     ):
         raise InvalidModelError(
-            f"first_observation is {first!r}: with {sensor.described()} it must be None, or a sensor of the same "
-            "kind of observations and number of states"
+            f"first_observation is {first!r}: with {sensor.described()} it must be None, or a sensor of the "
+            "same kind of observations and number of states"
         )
     if first.depends_on_previous or first.n_actions is not None:
         raise InvalidModelError(

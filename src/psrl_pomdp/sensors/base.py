@@ -1,8 +1,8 @@
 """The base classes of observation models.
 
-An observation model, or sensor, η gives the distribution of the observation o_{t+1} given the action a_t and the
-state s_{t+1} that it led to; some also depend on the state s_t before the action. A `TableSensor` has finitely
-many observations. A `ContinuousSensor` has a density, or infinitely many counts, and is given by its
+An observation model, or sensor, η gives the distribution of the observation o_{t+1} given the action a_t and
+the state s_{t+1} that it led to; some also depend on the state s_t before the action. A `TableSensor` has
+finitely many observations. A `ContinuousSensor` has a density, or infinitely many counts, and is given by its
 log-likelihood: learning and filtering need nothing else. A `ScalarSensor` also gives the probability of every
 interval, from which the planner computes certified bounds.
 """
@@ -81,8 +81,8 @@ class ContinuousSensor(SensorBase):
         Returns
         -------
         ndarray
-            Shape [T, S′], or [T, S, S′] if `depends_on_previous`. Entries may be −inf, and differ from the log
-            density by a constant that does not depend on the states.
+            Shape [T, S′], or [T, S, S′] if `depends_on_previous`. Entries may be −inf, and differ from the
+            log density by a constant that does not depend on the states.
         """
 
     @abstractmethod

@@ -108,8 +108,8 @@ class DirichletSensor(DirichletTable):
     Raises
     ------
     InvalidModelError
-        If `counts` has the wrong shape, an entry that is neither 0 nor in [1e-50, 1e15], or a row of zeros; if
-        a known row is not a distribution; or if tied rows are known or have different counts.
+        If `counts` has the wrong shape, an entry that is neither 0 nor in [1e-50, 1e15], or a row of zeros;
+        if a known row is not a distribution; or if tied rows are known or have different counts.
 
     >>> sensor = DirichletSensor([[9.0, 1.0], [1.0, 1.0]], known={1: [0.2, 0.8]})
     >>> sensor.mean.tolist()
@@ -180,7 +180,7 @@ class DirichletSensor(DirichletTable):
 
 
 class DirichletCosts(DirichletTable):
-    """The unknown distribution of the cost of a step over known values: rows are Dirichlet(`counts[a, s, :]`).
+    """The unknown distribution of the cost of a step over known values, with Dirichlet rows.
 
     The agent is told costs with `act(observation, cost=...)`. The distribution of the cost depends on the
     action and on the state in which it is taken. A cost is one of finitely many values.
@@ -287,7 +287,6 @@ def _tied(ties: Iterable[Sequence[Row]], given: Array, known: Mask, axes: str) -
                 first = _NAMES.entry("counts", axes[:-1], places[0])
                 raise InvalidModelError(f"ties: {entry} differs from {first}, which it is tied to")
             label[label == label[where]] = label[places[0]]
-    first = {number: k for k, number in reversed(list(enumerate(label.reshape(-1).tolist())))}
-    return np.unique([first[n] for n in label.reshape(-1).tolist()], return_inverse=True)[1].reshape(
-        known.shape
-    )
+    _, first, number = np.unique(label, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))  # rows are numbered by their first places
+    return np.asarray(rank[number].reshape(known.shape))

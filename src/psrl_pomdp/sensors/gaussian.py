@@ -46,9 +46,11 @@ class GaussianSensor(ScalarSensor):
         return self.family, [self.means, self.sds]
 
     def parameters(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
         return {"means": self.means, "sds": self.sds}
 
     def described(self) -> str:
+        """Return a few words for messages and reports."""
         return "Gaussian observations"
 
     def _of(self, action: int) -> tuple[Array, Array]:
@@ -57,6 +59,7 @@ class GaussianSensor(ScalarSensor):
         return self.means[action], self.sds[action]
 
     def log_likelihood(self, action: int, observations: Array) -> Array:
+        """Return the log density of observations [T] under every state, shape [T, S′]."""
         means, sds = self._of(action)
         z = (np.asarray(observations)[:, None] - means) / sds
         return np.asarray(-0.5 * z * z - np.log(sds) - _LOG_ROOT)
@@ -64,21 +67,24 @@ class GaussianSensor(ScalarSensor):
     def draw(
         self, rng: np.random.Generator, action: int, states: Integers, previous: Integers | None = None
     ) -> Array:
+        """Draw one observation in each of `states[T]`."""
         means, sds = self._of(action)
         return np.asarray(means[states] + sds[states] * rng.standard_normal(len(states)))
 
     def interval_masses(self, action: int, edges: Array) -> tuple[Array, Array]:
+        """Return the probability of each interval under every state, and bounds on the errors."""
         from scipy.special import ndtr  # imported here because the import is slow
 
         means, sds = self._of(action)
         z = (edges - means[:, None]) / sds[:, None]
-        # A difference of lower tails loses its digits above the mean, so that it is taken of upper tails there.
+        # Above the mean, a difference of lower tails would lose its digits: it is taken of upper tails.
         below, above = ndtr(z), ndtr(-z)
         masses = np.where(z[:, :-1] > 0, above[:, :-1] - above[:, 1:], below[:, 1:] - below[:, :-1])
         size = np.where(z[:, :-1] > 0, above[:, :-1], below[:, 1:])
         return masses, size * (1e-14 + 1e-15 * np.minimum(np.abs(z[:, :-1]), np.abs(z[:, 1:])) ** 2)
 
     def log_density_bounds(self, action: int, edges: Array) -> tuple[Array, Array]:
+        """Return bounds on the log density in each interval."""
         means, sds = self._of(action)
         z = np.abs((edges - means[:, None]) / sds[:, None])
         inside = (edges[:-1] <= means[:, None]) & (means[:, None] <= edges[1:])
@@ -90,6 +96,7 @@ class GaussianSensor(ScalarSensor):
         return low, high
 
     def quantiles(self, action: int, probabilities: Array) -> Array:
+        """Return quantiles of the mixture of all states, by bisection."""
         from scipy.special import ndtr, ndtri
 
         means, sds = self._of(action)

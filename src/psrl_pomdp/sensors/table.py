@@ -14,8 +14,8 @@ class TableSensor(SensorBase):
     Parameters
     ----------
     table
-        The probability of each observation: shape [A, S′, O], or [A, S, S′, O] if it depends on the state before
-        the action too. `Setting` has checked it.
+        The probability of each observation: shape [A, S′, O], or [A, S, S′, O] if it depends on the state
+        before the action too. `Setting` has checked it.
     """
 
     is_finite = True
@@ -31,12 +31,14 @@ class TableSensor(SensorBase):
 
     @property
     def n_observations(self) -> int:
+        """The number of observations O."""
         return int(self.table.shape[-1])
 
     def _contents(self) -> tuple[str, list[Array]]:
         return "table", [self.table]
 
     def described(self) -> str:
+        """Return a few words for messages and reports."""
         return f"{self.n_observations} observations"
 
     def likelihood(self, action: int, observation: int) -> Array:
