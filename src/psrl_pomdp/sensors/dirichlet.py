@@ -287,6 +287,6 @@ def _tied(ties: Iterable[Sequence[Row]], given: Array, known: Mask, axes: str) -
                 first = _NAMES.entry("counts", axes[:-1], places[0])
                 raise InvalidModelError(f"ties: {entry} differs from {first}, which it is tied to")
             label[label == label[where]] = label[places[0]]
-    _, first, number = np.unique(label, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))  # rows are numbered by their first places
+    _, places_of, number = np.unique(label, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(places_of))  # rows are numbered by their first places
     return np.asarray(rank[number].reshape(known.shape))
