@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from .inference.filter_bank import FilterBank
     from .inference.kernel_groups import KernelGroup
     from .inference.sampled_filter import PossibleStates, RefreshRule, SampledFilter
+    from .inference.step_codes import Steps
     from .models import POMDP, Setting
 
-Observation: TypeAlias = int | str | None  # a number or a name; None is a missing observation
+# A number or a name, a real number, or a vector; None is a missing observation.
+Observation: TypeAlias = int | str | float | npt.ArrayLike | None
 State: TypeAlias = Mapping[str, object]  # arrays, numbers and strings, which can be stored in a file
 
 
@@ -73,6 +75,9 @@ class ModelSample(NamedTuple):
     kernel: Array  # [A, S, S']
     belief: Array  # [S]
     kernel_index: int | None = None  # the number of the kernel in a finite set; plans are cached by it
+    # The POMDP without its transition kernel, with a sampled observation model and sampled costs, if these
+    # are unknown; None stands for the prior's setting.
+    setting: Setting | None = None
 
 
 class Prior(Protocol):
@@ -229,7 +234,7 @@ class Compilable(Protocol):
     def filter_bank(self) -> tuple[FilterBank, PossibleStates, RefreshRule]:
         """Return the filter bank, the possible states, and the rule that says when a refresh is due."""
 
-    def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
+    def commit(self, steps: Steps, *, refresh: bool) -> None:
         """Record steps that a compiled loop has taken with the filter bank.
 
         `refresh` is True if the loop stopped because a refresh is due.
