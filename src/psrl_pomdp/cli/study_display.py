@@ -164,7 +164,8 @@ def short(value: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """
+    """Return a duration with a suitable unit.
+
     >>> [_duration(s) for s in (5, 90, 7300)]
     ['5 s', '2 min', '2.0 h']
     """

@@ -63,13 +63,16 @@ class OneLife(gymnasium.Env[Seen, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """The beginning: always the same. That no action came before has a place of its own, the last."""
+        """Start the world again, always with the same seed.
+
+        The first observation follows no action; the last number of the one-hot code of the action says so.
+        """
         self.actions, self.readings = [], []
         first, info = self.world.reset(seed=self.seed)
         return self._seen(first, self.world.model.n_actions), info
 
     def step(self, action: np.int64) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        """The reward is 1 − C(s_t, a_t), in [0, 1], which suits networks whatever the user's numbers are."""
+        """Take an action. The reward is 1 − C(s_t, a_t), in [0, 1], whatever the unit of the costs."""
         state = self.world.state
         reading, _, terminated, truncated, info = self.world.step(action)
         reward = 1.0 - float(self.world.model.setting.cost[action, state])

@@ -118,7 +118,7 @@ def _problems(plugin: Plugin) -> Iterator[Issue]:
 
 
 def _executors(plugin: Plugin) -> Iterator[Issue]:
-    """The same bytes as in this process, and errors that arrive as they were raised."""
+    """Check that results have the same bytes as in this process, and that errors arrive as raised."""
     from .executors import engine
     from .jobs import perform
     from .results import jobs_of

@@ -198,7 +198,7 @@ def _hopeless(study: Study, left: list[Job], broke: Counter[Job], progress: Prog
 
 
 def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Job]]:
-    """The jobs of the first agent, if it has no posterior, and the others."""
+    """Return the jobs of the first agent if it has no posterior, and the other jobs."""
     spec = study.agents[0]
     quick = not kind_of(spec.kind).has_posterior
     return (
@@ -221,7 +221,7 @@ def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
 
 
 def _compilers() -> int:
-    """Processes that compile at present."""
+    """Return the number of processes that compile now."""
     return sum(group.busy for group in compiled.GROUPS)
 
 
@@ -288,7 +288,7 @@ def _submitted(
 
 
 def _engine_package(name: str) -> dict[str, dict[str, str]]:
-    """What the log says of an engine of another package."""
+    """Return the package of an engine, for the log, if it is another package."""
     plugin = plugin_of(name)
     return {} if plugin.built_in else {"engine_plugin": registry.provenance(plugin)}
 
@@ -309,7 +309,7 @@ def _changed_plugins(store: Store) -> list[str]:
 
 
 def _version_of(plugin: dict[str, str]) -> str:
-    """The package and the version, or the file's checksum where there is no package."""
+    """Return package and version of a plug-in, or the checksum of its file if it has no package."""
     if "package" in plugin:
         return f"{plugin['package']} {plugin['version']}"
     return f"{plugin['path']} (SHA-256 {plugin['sha256'][:12]})"
