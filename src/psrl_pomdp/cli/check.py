@@ -127,7 +127,7 @@ def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
 
 
 def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
-    """Everything that `check` says, as plain data; infinite numbers are texts."""
+    """Return the results of `check` as plain data, with strings in place of infinite numbers."""
     document = {
         "model": model.name,
         "prior": prior,

@@ -180,5 +180,5 @@ def print_json(document: object) -> None:
 
 
 def _escape(found: re.Match[str]) -> str:
-    """As JSON writes a character that nobody sees; it can only stand in a text."""
+    """Return the JSON escape of an invisible character, which occurs only inside strings."""
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

@@ -185,7 +185,7 @@ def _best_average(found: StudyResults) -> list[float]:
 
 
 def _bound(found: StudyResults) -> dict[str, Any]:
-    """Theorem 1's bound on the regret of whoever has the candidates, or why there is none."""
+    """Return the bound of Theorem 1 on the regret of the agent with candidates, or why there is none."""
     from ..analysis.bounds import finite_bound_at
     from ..errors import InvalidModelError
 

@@ -152,8 +152,8 @@ def names(listed: str) -> list[str]:
 def refuse_misfits(study: Study) -> None:
     """Raise an error if an agent does not fit the problem, before anything is written.
 
-    Where all of them fit any problem nothing is made for it: whoever is killed a second after the start
-    finds a folder to resume.
+    If every agent fits every problem, no agent is made for this check. The folder of the study then exists
+    within a second, and a process that is killed after that can be resumed.
     """
     from ..inference.choosing import DIRICHLET
     from ..studies.agent_kinds import kind_of

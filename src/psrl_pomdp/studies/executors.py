@@ -101,7 +101,7 @@ def _local(address: str, workers: int) -> AbstractContextManager[Executor]:
 
 
 def _watch(parent: int) -> None:
-    """Nobody is left behind by a dead parent, which also sees to it that what is needed is compiled."""
+    """Prepare a worker process: it ends when its parent ends, and leaves compilation to the parent."""
     import signal
 
     from .._numba import jit as compiled

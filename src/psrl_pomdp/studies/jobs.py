@@ -48,7 +48,7 @@ class JobCost(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A job that is done: the bytes of its result, what it took, and a plan for the true model if wanted."""
+    """A finished job: the bytes of its result, its costs, and on request a plan for the true model."""
 
     data: bytes
     effects: JobCost

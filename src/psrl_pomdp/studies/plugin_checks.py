@@ -150,7 +150,7 @@ def raise_parse_error(path: str) -> None:
 
 
 def _formats(plugin: Plugin) -> Iterator[Issue]:
-    """Bytes that are no model are refused with `ParseError`; what is written comes back."""
+    """Check that a format refuses bytes that are no model, and reads the models that it writes."""
     from ..io.formats import format_of
     from ..problems import problem
 
