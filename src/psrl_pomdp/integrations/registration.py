@@ -1,10 +1,10 @@
 """Registration of the library's problems with Gymnasium, whichever of the two is imported first.
 
 `gymnasium.make("psrl_pomdp:tiger-v0")` imports this package so that it can register its environments. Where
-the package was imported before Gymnasium, that import does nothing. Therefore `register_with_gymnasium` puts a
-finder in front of `sys.meta_path` that leaves every module to the finders after it, runs
-`register_environments` after the import of Gymnasium, and then removes itself. If Gymnasium is never imported,
-nothing else happens.
+the package was imported before Gymnasium, that import does nothing. Therefore `register_with_gymnasium` puts
+a finder in front of `sys.meta_path` that leaves every module to the finders after it, runs
+`register_environments` after the import of Gymnasium, and then removes itself. If Gymnasium is never
+imported, nothing else happens.
 """
 
 from __future__ import annotations
