@@ -40,9 +40,10 @@ State: TypeAlias = Mapping[str, object]  # arrays, numbers and strings, which ca
 
 @runtime_checkable
 class Sensor(Protocol):
-    """An observation model η: the distribution of the observation given the action and the state it led to.
+    """An observation model η whose observations are real numbers, counts or vectors.
 
-    `Setting` implements this protocol for a finite set of observations.
+    The base class `psrl_pomdp.sensors.base.ContinuousSensor` adds what `Setting` needs beside these methods.
+    If there are finitely many observations, `Setting` takes a table instead.
     """
 
     @property
@@ -50,20 +51,20 @@ class Sensor(Protocol):
         """The number of states."""
 
     @property
-    def n_actions(self) -> int:
-        """The number of actions."""
+    def n_actions(self) -> int | None:
+        """The number of actions, or None if the distribution is the same for every action."""
 
-    def likelihood(self, action: int | None, observation: Any) -> Array:
-        """Return η(observation | action, s′) for every s′, shape [S].
+    def log_likelihood(self, action: int, observations: Array) -> Array:
+        """Return log η(y | action, s′) of T observations under every s′, shape [T, S]."""
 
-        `action` is None before the first action.
-        """
-
-    def sample_observation(self, rng: np.random.Generator, action: int | None, state: int) -> Any:
-        """Draw an observation in `state`, which `action` led to.
-
-        `action` is None before the first action.
-        """
+    def draw(
+        self,
+        rng: np.random.Generator,
+        action: int,
+        states: npt.NDArray[np.int64],
+        previous: npt.NDArray[np.int64] | None = None,
+    ) -> Array:
+        """Draw one observation in each of `states`, to which `action` led from `previous`."""
 
 
 # -- priors and posteriors ------------------------------------------------------------------------------

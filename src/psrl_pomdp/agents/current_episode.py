@@ -46,8 +46,9 @@ class CurrentEpisode:
 
     @property
     def span(self) -> float | None:
-        """An upper bound on the span of min α·b: its maximum is at most min_n max_s α_n(s), and its minimum
-        is attained at a vertex.
+        """An upper bound on the span of min α·b.
+
+        The maximum is at most min_n max_s α_n(s), and the minimum is attained at a vertex.
         """
         if not self.is_compiled or self.plan.controller.gains is not None:
             return None

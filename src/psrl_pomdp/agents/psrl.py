@@ -235,8 +235,9 @@ class PSRLAgent(AtomicCalls):
 
     @property
     def can_compile(self) -> bool:
-        """Whether `play` can run this agent: after the first action, if the plan is a `Plan` and the
-        posterior has a bank of compiled filters.
+        """Whether `play` can run this agent.
+
+        It can after the first action, if the plan is a `Plan` and the posterior has a bank of filters.
         """
         compiled = self.current_episode.is_compiled and isinstance(self.posterior, Compilable)
         if self.step_codes.has_rows and self.current_episode.policy.node[0] >= 0:
@@ -309,7 +310,7 @@ class PSRLAgent(AtomicCalls):
 
     @property
     def episode_number(self) -> int:
-        """k."""
+        """The number k of the present episode."""
         self._settle()
         return self.current_episode.number
 

@@ -76,8 +76,7 @@ class Trace:
         return float(self.model.setting.units.from_scaled(total / self.horizon))
 
     def regret(self, plan: Plan) -> Regret:
-        """Return the regret R_T at the horizon, estimated with a control variate from a plan of the true
-        model.
+        """Return the regret R_T at the horizon, estimated with a control variate from a plan.
 
         It is in the user's units, and positive if the agent is worse than the optimal policy. It is an
         interval, because the plan has bounds on J.
