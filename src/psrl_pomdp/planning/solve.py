@@ -14,6 +14,7 @@ from ..errors import InvalidModelError
 from ..models import POMDP, Setting
 from .accuracy import COARSE, Accuracy, at_stake
 from .bound_pair import BoundPair
+from .continuous import FIRST_CELLS, ContinuousRun
 from .dynamics import BeliefDynamics, Dynamics
 from .limits import LimitReached, Limits
 from .lower.certificate import SLACK, LowerCertificate
@@ -104,7 +105,8 @@ def plan(
     begun = limits.seconds
     compile_if_long(model.setting, wait=time_limit is not None)
     limits.exclude_time(limits.seconds - begun)
-    run = PlanningRun(accuracy, limits, max_points, max_work, progress, PARAMETERS)
+    kind = PlanningRun if model.setting.is_finite else ContinuousRun
+    run = kind(accuracy, limits, max_points, max_work, progress, PARAMETERS)
     run.begin(model, warm_start)
     try:
         status = run.iterate(model)
@@ -321,6 +323,8 @@ def compile_if_long(setting: Setting, wait: bool) -> None:
 
     A plan with a time limit waits before its clock starts, and an agent with one when it is made.
     """
+    if not setting.is_finite:
+        setting = setting.dilated(FIRST_CELLS)
     entries = setting.n_actions * setting.n_observations * setting.n_states**2
     if entries > PARAMETERS.representation.interpreted_entries:
         compiled.PLANNING.hurry(wait)
