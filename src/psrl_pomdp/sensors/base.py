@@ -206,7 +206,7 @@ class ScalarSensor(ContinuousSensor):
             under = np.cumsum(masses.mean(axis=0))[:-1][where] < wanted
             low, high = np.where(under, middle, low), np.where(under, high, middle)
         found = _number(high)
-        found = np.where(np.abs(found) < 1e-100 * np.abs(found).max(initial=0.0), 0.0, found)
+        found = np.where(np.abs(found) <= 1e-100 * np.abs(found).max(initial=1e-200), 0.0, found)
         if self.is_discrete:
             found = np.floor(found)
         found = np.where(wanted <= 0.0, -np.inf, found)

@@ -54,7 +54,7 @@ class StudentSensor(FamilySensor):
             scales=by_state("scales", scales, positive=True),
             degrees=by_state(
                 "degrees",
-                np.full(centers.shape[-1], degrees) if np.ndim(degrees) == 0 else degrees,
+                np.full(centers.shape[-1], degrees) if np.isscalar(degrees) else degrees,
                 least=_FEWEST,
                 most=_MOST,
             ),
