@@ -317,6 +317,11 @@ class Setting(Frozen):
         pairs = by_state[..., :, None] * self.seen_cost.probabilities[:, :, None, None, :]
         return np.asarray(pairs.reshape(*pairs.shape[:3], -1))
 
+    @property
+    def n_joint_observations(self) -> int:
+        """The number of observations, or of pairs of observation and seen cost."""
+        return self.n_observations * (1 if self.seen_cost is None else self.seen_cost.n_values)
+
     def _table(self) -> TableSensor:
         if isinstance(self.sensor, TableSensor):
             return self.sensor

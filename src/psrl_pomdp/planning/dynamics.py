@@ -126,16 +126,17 @@ class Dynamics(BeliefDynamics):
         reached = reachable(np.asarray((model.transition > 0).any(axis=0)), setting.initial > 0)
         states = np.asarray(reached)
         transition = model.transition[:, states][:, :, states]
-        if setting.sensor_depends_on_previous:
-            observation = setting.observation[:, states][:, :, states]
+        table = setting.joint_observation
+        if table.ndim == 4:
+            observation = table[:, states][:, :, states]
             joint = np.einsum("ast,asto->aost", transition, observation)
         else:
-            observation = setting.observation[:, states]
+            observation = table[:, states]
             joint = np.einsum("ast,ato->aost", transition, observation)
         # Rows of a model may be off one by 1e-13, which large relative values would multiply.
         joint /= joint.sum(axis=(1, 3))[:, None, :, None]
         starts, weights = first_beliefs(model, states)
-        cost, previous = setting.cost[:, states].copy(), setting.sensor_depends_on_previous
+        cost, previous = setting.cost[:, states].copy(), table.ndim == 4
         return cls(np.ascontiguousarray(joint), cost, starts, weights, reached, previous, slack)
 
     @cached_property
