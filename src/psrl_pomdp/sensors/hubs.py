@@ -1,9 +1,10 @@
 """Hubs along the curve of posteriors of a scalar sensor, and weights that spread beliefs onto hubs.
 
-With two states, the posteriors under equally likely states are numbers in [0, 1], and hubs are some of them. With
-more states they are a curve in the simplex, and around each edge lie the corners of a small simplex across the
-curve, as wide as the curve bends between two edges. Beliefs are spread onto the corners of a Delaunay
-triangulation, which has the least variance of all triangulations of the hubs; with many states, onto hubs nearby.
+With two states, the posteriors under equally likely states are numbers in [0, 1], and hubs are some of them.
+With more states they are a curve in the simplex, and around each edge lie the corners of a small simplex
+across the curve, as wide as the curve bends between two edges. Beliefs are spread onto the corners of a
+Delaunay triangulation, which has the least variance of all triangulations of the hubs; with many states, onto
+hubs nearby.
 """
 
 from __future__ import annotations
