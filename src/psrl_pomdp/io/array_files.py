@@ -7,8 +7,9 @@ may also be written by hand:
      "reward": [[1, -5]], "initial": [1, 0], "states": ["working", "broken"]}
 
 `cost` or `reward` are then in the user's units. If `units` are given, as in files that this module writes,
-`cost` is in [0, 1] and `units` convert it to the user's units. Without `first_observation` the default of
-`Setting` applies: the observation model, if it does not depend on the action.
+`cost` is in [0, 1] and `units` convert it to the user's units. `observation` has the shape [S, O], [A, S′, O],
+or [A, S, S′, O] if it depends on the state before the action. Without `first_observation` the default of
+`Setting` applies: the observation model, if it depends neither on the action nor on the state before it.
 
 Observations that are real numbers, counts or vectors have a `sensor` instead of `observation`, and a
 `first_sensor` (or null, if there is no observation before the first action) instead of `first_observation`:
@@ -212,20 +213,22 @@ def _setting(
     """Return the setting with these fields, after a check of the sizes of its arrays."""
     value = numbers("cost or reward", arrays["cost" if "cost" in arrays else "reward"], "as")
     given = {
-        "observation": numbers("observation", arrays["observation"], "aso|so"),
+        "observation": numbers("observation", arrays["observation"], "aso|so|asto"),
         "initial": numbers("initial", arrays["initial"], "s"),
     }
     if "first_observation" in arrays:
         given["first_observation"] = numbers("first_observation", arrays["first_observation"], "so")
-    n_observations = given["observation"].shape[-1]
-    if value.shape[0] * value.shape[1] * max(value.shape[1], n_observations) > max_entries:
+    n_observations, n_axes = given["observation"].shape[-1], given["observation"].ndim
+    entries = max(given["observation"].size, value.shape[0] * value.shape[1] * value.shape[1])
+    if max(entries, value.shape[0] * value.shape[1] * n_observations) > max_entries:
         raise InvalidModelError(f"too large: the limit is {max_entries} numbers in an array")
     names = Names(
         checked_names("states", metadata.states, value.shape[1]),
         checked_names("actions", metadata.actions, value.shape[0]),
         checked_names("observations", metadata.observations, n_observations),
     )
-    axes = {"observation": "aso"[-given["observation"].ndim :], "initial": "s", "first_observation": "so"}
+    axes = {"initial": "s", "first_observation": "so"}
+    axes["observation"] = "asto" if n_axes == 4 else "aso"[-n_axes:]
     rows = {name: rule.distributions(name, array, axes[name], names) for name, array in given.items()}
     if metadata.first_sensor is not msgspec.UNSET:
         raise InvalidModelError("first_sensor goes with sensor; give first_observation with observation")

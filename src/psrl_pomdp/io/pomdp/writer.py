@@ -32,6 +32,11 @@ def write_pomdp(model: POMDP) -> str:
 
 def _lines(model: POMDP) -> Iterator[str]:
     setting = model.setting
+    if setting.sensor_depends_on_previous:
+        raise InvalidModelError(
+            "the observation depends on the state before the action, which .pomdp files cannot represent "
+            f"(their O has an action, the state after it and an observation): {_ELSEWHERE}"
+        )
     if model.name:
         yield f"# {' '.join(model.name.split())}"
     if setting.units.name:

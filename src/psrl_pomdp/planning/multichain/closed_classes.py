@@ -92,7 +92,14 @@ class ClosedClass:
         share = whole.start[states]
         start = share / share.sum() if share.sum() > 0 else np.full(len(states), 1 / len(states))
         joint = np.ascontiguousarray(whole.joint[:, :, states][:, :, :, states])
-        inside = Dynamics(joint, whole.cost[:, states].copy(), start[None], np.ones(1), tuple(states))
+        inside = Dynamics(
+            joint,
+            whole.cost[:, states].copy(),
+            start[None],
+            np.ones(1),
+            tuple(states),
+            whole.depends_on_previous,
+        )
         return cls(BoundPair(inside, most_points, expired, parameters), states, whole.n_states, expired)
 
     @property
