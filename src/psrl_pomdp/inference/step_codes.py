@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .._utils.arrays import Array, Codes, Index
 from ..errors import ImpossibleObservationError, InvalidModelError, OutOfOrderError, UnknownNameError
@@ -306,14 +307,24 @@ def _at(i: int, convert: Any, value: Any) -> Any:
         raise UnknownNameError(f"at position {i}: {error}") from None
 
 
+def are_missing(observations: Array) -> npt.NDArray[np.bool_]:
+    """Return which of the observations [T] or [T, d] are missing, which are NaN."""
+    return np.asarray(np.isnan(observations).any(axis=tuple(range(1, observations.ndim))))
+
+
 def likelihood_rows(sensor: ContinuousSensor, action: int, observations: Array) -> Array:
     """Return the likelihoods of observations [T], shape [T, S′], each row divided by its maximum.
 
-    The divisors cancel from weights, beliefs and moves. A row is zero if no state can emit the observation.
+    The divisors cancel from weights, beliefs and moves. A row is zero if no state can emit the observation,
+    and one if the observation is NaN, which stands for a missing one.
     """
-    logs = np.asarray(sensor.log_likelihood(action, observations), dtype=np.float64)
-    largest = logs.max(axis=1, keepdims=True)
-    return np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
+    missing = are_missing(observations)
+    rows = np.ones((len(observations), sensor.n_states))
+    if not missing.all():
+        logs = np.asarray(sensor.log_likelihood(action, observations[~missing]), dtype=np.float64)
+        largest = logs.max(axis=1, keepdims=True)
+        rows[~missing] = np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
+    return rows
 
 
 def step_factors(observation: Array, costs: Array | None = None) -> Array:

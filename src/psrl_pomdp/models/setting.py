@@ -205,6 +205,67 @@ class Setting(Frozen):
                 raise UnknownNameError(f"a setting has no part {name!r}{did_you_mean(name, parts)}")
         return Setting(**{**parts, **changes})
 
+    def quantized(self, n_cells: int) -> Setting:
+        """Return this setting with about K classes of observations, in place of a density.
+
+        Classes are intervals. They say less than the reading, so that the optimal average cost with them is
+        at least that with the density. Classes for K are unions of classes for each multiple of K.
+
+        Parameters
+        ----------
+        n_cells
+            The number of classes K. There are fewer where counts do not vary that much.
+
+        Returns
+        -------
+        Setting
+            A finite setting; this one, if it is finite.
+
+        Raises
+        ------
+        InvalidModelError
+            If observations are no single numbers with known probabilities of intervals.
+
+        >>> from psrl_pomdp import GaussianSensor
+        >>> setting = Setting(GaussianSensor([0.0, 1.0], [1.0, 1.0]), [[0.0, 1.0]], [1.0, 0.0])
+        >>> setting.quantized(2).observation.round(2).tolist()
+        [[[0.69, 0.31], [0.31, 0.69]]]
+        """
+        if self.is_finite:
+            return self
+        from ..sensors.bracket import quantized
+
+        found = quantized(self.sensor, self.first_sensor, n_cells)
+        return self.replace(observation=found.table, first_observation=found.first_table)
+
+    def dilated(self, n_cells: int) -> Setting:
+        """Return this setting with finitely many observations that say more than those of the density.
+
+        Every posterior that a reading leads to is a mean of posteriors that these observations lead to. The
+        optimal average cost with them is at most that with the density.
+
+        Parameters
+        ----------
+        n_cells
+            The number K of intervals from which the observations are derived; there are about (S − 1)·K.
+
+        Returns
+        -------
+        Setting
+            A finite setting; this one, if it is finite.
+
+        Raises
+        ------
+        InvalidModelError
+            If observations are no single numbers with known probabilities of intervals.
+        """
+        if self.is_finite:
+            return self
+        from ..sensors.bracket import dilated
+
+        found = dilated(self.sensor, self.first_sensor, n_cells)
+        return self.replace(observation=found.table, first_observation=found.first_table)
+
     @property
     def n_states(self) -> int:
         return int(self.cost.shape[1])
@@ -255,6 +316,11 @@ class Setting(Frozen):
         by_state = table if table.ndim == 4 else table[:, None]
         pairs = by_state[..., :, None] * self.seen_cost.probabilities[:, :, None, None, :]
         return np.asarray(pairs.reshape(*pairs.shape[:3], -1))
+
+    @property
+    def n_joint_observations(self) -> int:
+        """The number of observations, or of pairs of observation and seen cost."""
+        return self.n_observations * (1 if self.seen_cost is None else self.seen_cost.n_values)
 
     def _table(self) -> TableSensor:
         if isinstance(self.sensor, TableSensor):

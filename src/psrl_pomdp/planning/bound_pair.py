@@ -25,7 +25,11 @@ from .upper.evaluation import Controller
 
 
 class BoundPair:
-    """A lower bound by a grid and an upper bound by a controller, on one model."""
+    """A lower bound by a grid and an upper bound by a controller, on one model.
+
+    Or on two: with `upper`, controllers are for these dynamics, whose observations say less than those of the
+    grid. The bounds are then bounds for every sensor in between.
+    """
 
     def __init__(
         self,
@@ -33,13 +37,14 @@ class BoundPair:
         most_points: int,
         expired: Callable[[], bool] = never_expired,
         parameters: PlannerParameters | None = None,
+        upper: Dynamics | None = None,
     ) -> None:
         parameters = parameters or PlannerParameters()
         self.dynamics = dynamics
         self.parameters = parameters.search
         self.external_lower = 0.0  # a lower bound that was proved by other means
         self.grid = Grid(dynamics, most_points, expired, parameters.grid)
-        self.search = ControllerSearch(dynamics, expired, parameters.controllers)
+        self.search = ControllerSearch(upper or dynamics, expired, parameters.controllers)
         self.constant_cost = min(1.0, self.search.bound)  # only constant actions were tried so far
         self.rounds: list[Round] = []
         self._begun = time.perf_counter()
@@ -243,7 +248,7 @@ class BoundPair:
                 both, p.long_search_iterations, search.work + p.point_based_share * budget
             )
         found: list[Controller] = []
-        for from_grid in (self._heaviest_point_controller, self._nearest_point_controller):
+        for from_grid in self._grid_controllers():
             if self.gap <= tolerance:
                 return
             found.append(from_grid())
@@ -266,6 +271,12 @@ class BoundPair:
         """Return at how many beliefs `work` can back up between as many vectors."""
         return int(np.sqrt(max(work, 0.0) / (WORK.matrix_product * self.dynamics.joint[:, :, 0].size)))
 
+    def _grid_controllers(self) -> list[Callable[[], Controller]]:
+        """Return the ways to make the grid's policy a controller."""
+        if self.search.dynamics is self.dynamics:
+            return [self._heaviest_point_controller, self._nearest_point_controller]
+        return [self._nearest_point_controller]  # the weights are for other observations
+
     def _heaviest_point_controller(self) -> Controller:
         """Return the grid's policy as a controller: each next belief leads to its heaviest point."""
         grid, rows = self.grid, np.arange(self.grid.n)
@@ -278,7 +289,11 @@ class BoundPair:
         """Return the grid's policy as a controller: each next belief leads to its nearest point."""
         grid, rows = self.grid, np.arange(self.grid.n)
         policy = grid.policy[: grid.n]
-        _, target = cKDTree(grid.beliefs).query(grid.tau[rows, policy].reshape(-1, self.dynamics.n_states))
+        if self.search.dynamics is self.dynamics:
+            after = grid.tau[rows, policy]
+        else:
+            after = self.search.next_beliefs(grid.beliefs, policy)
+        _, target = cKDTree(grid.beliefs).query(after.reshape(-1, self.dynamics.n_states))
         return self._evaluate_grid_policy(policy.copy(), target.reshape(grid.n, -1).astype(np.int64))
 
     def _evaluate_grid_policy(self, actions: Index, successors: Index) -> Controller:

@@ -23,7 +23,8 @@ class CertificateError(PSRLError, ValueError):
 def check_arrays(plan: PlanRecord, n_actions: int, n_observations: int, n_states: int) -> None:
     """Check that the arrays of a plan make a certificate for models of these sizes.
 
-    `n_states` counts the states that the start can reach. Raises `CertificateError`.
+    `n_states` counts the states that the start can reach, and `n_observations` the observations of the
+    controller; a plan for a density has others for its lower bound. Raises `CertificateError`.
     """
     nodes = plan.controller.actions.size
     expected: Expected = {
@@ -36,6 +37,8 @@ def check_arrays(plan: PlanRecord, n_actions: int, n_observations: int, n_states
     _check_shapes(expected)
     _check_numbers("actions", plan.controller.actions, n_actions)
     _check_numbers("successors", plan.controller.successors, nodes)
+    if plan.bracket is not None:
+        n_observations = plan.bracket.hubs.n_observations
     check_lower_arrays(plan.grid, n_actions, n_observations, n_states)
 
 

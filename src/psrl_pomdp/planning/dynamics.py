@@ -3,8 +3,8 @@
     M[a, o](s, s′) = θ(s′ | s, a) η(o | a, s′)
     P(o | b, a) = Σ b M[a, o],   τ(b, a, o) = b M[a, o] / P(o | b, a)
 
-Where the observation depends on the state before the action too, η(o | a, s, s′) takes the place of
-η(o | a, s′). Beliefs, bounds and certificates need M only, and hold for every M with Σ_o M[a, o] = θ(· | ·, a).
+Where the observation depends on the state before the action too, η(o | a, s, s′) takes the place of η(o | a,
+s′). Beliefs, bounds and certificates need M only, and hold for every M with Σ_o M[a, o] = θ(· | ·, a).
 
 The bounds have to hold at every belief. States that no policy reaches from the start are left out, because
 they would make such bounds loose and do not matter for any run.
@@ -55,6 +55,7 @@ class BeliefDynamics(ABC):
     starts: Array  # [K, S]: the beliefs before the first action, one for each first observation
     start_weights: Array  # [K]: their probabilities
     states: tuple[int, ...]  # the reachable states, by their number in the model
+    slack: float = 0.0  # a bound on the sum of the errors of the observation probabilities of a row
 
     @property
     @abstractmethod
@@ -113,30 +114,35 @@ class Dynamics(BeliefDynamics):
     start_weights: Array  # [K]: their probabilities
     states: tuple[int, ...]  # the reachable states, by their number in the model
     depends_on_previous: bool = False  # whether observations depend on the state before the action
+    slack: float = 0.0  # a bound on the sum of the errors of the observation probabilities of a row
 
     @classmethod
-    def of(cls, model: POMDP) -> Dynamics:
-        """Return the dynamics of a model, restricted to the states that its start can reach."""
+    def of(cls, model: POMDP, slack: float = 0.0) -> Dynamics:
+        """Return the dynamics of a model, restricted to the states that its start can reach.
+
+        The probabilities of the observations may be wrong by `slack`, added up over all observations.
+        """
         setting = model.setting
         reached = reachable(np.asarray((model.transition > 0).any(axis=0)), setting.initial > 0)
         states = np.asarray(reached)
         transition = model.transition[:, states][:, :, states]
-        if setting.sensor_depends_on_previous:
-            observation = setting.observation[:, states][:, :, states]
+        table = setting.joint_observation
+        if table.ndim == 4:
+            observation = table[:, states][:, :, states]
             joint = np.einsum("ast,asto->aost", transition, observation)
         else:
-            observation = setting.observation[:, states]
+            observation = table[:, states]
             joint = np.einsum("ast,ato->aost", transition, observation)
         # Rows of a model may be off one by 1e-13, which large relative values would multiply.
         joint /= joint.sum(axis=(1, 3))[:, None, :, None]
         starts, weights = first_beliefs(model, states)
-        cost, previous = setting.cost[:, states].copy(), setting.sensor_depends_on_previous
-        return cls(np.ascontiguousarray(joint), cost, starts, weights, reached, previous)
+        cost, previous = setting.cost[:, states].copy(), table.ndim == 4
+        return cls(np.ascontiguousarray(joint), cost, starts, weights, reached, previous, slack)
 
     @cached_property
     def leak(self) -> float:
-        """The largest distance from one of a row sum of Σ_o M[a, o]."""
-        return float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max())
+        """The largest distance from one of a row sum of Σ_o M[a, o], and the slack."""
+        return float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max()) + self.slack
 
     def joint_matrix(self, action: int, observation: int) -> csr_array:
         """Return M[a, o], [S, S'], as a sparse matrix."""

@@ -9,9 +9,19 @@ from ..models import Units
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
 from .rounds import Round
+from .sensor_bracket import SensorBracket
 from .upper.evaluation import Controller
 
-Status = Literal["closed", "coarse", "time limit", "work limit", "memory limit", "interrupted", "stalled"]
+Status = Literal[
+    "closed",
+    "coarse",
+    "time limit",
+    "work limit",
+    "memory limit",
+    "interrupted",
+    "stalled",
+    "sensor limit",  # the finite sensors around a density are as fine as they can be
+]
 
 
 @dataclass(frozen=True)
@@ -30,3 +40,4 @@ class PlanRecord:
     actions: tuple[str, ...]
     fingerprint: str  # of the model that was planned for
     blind_cost: float = 1.0  # upper bound on the scaled cost of the best constant action
+    bracket: SensorBracket | None = None  # the finite sensors that the certificates are about, for densities

@@ -13,6 +13,8 @@ from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from .._utils.arrays import Array
 from ..errors import InvalidModelError, StartDependentError
+from ..models import Setting
+from ..sensors.bracket import QuantizedSensors
 from .accuracy import at_stake
 from .envelopes import max_of_lower_envelope
 from .plan_codec import decoded, encoded
@@ -28,15 +30,17 @@ class ControllerRun:
 
     controller: Controller
     node: int
+    cells: QuantizedSensors | None = None  # of a density: its readings are put into cells
 
     @property
     def action(self) -> int:
         """The action of the present node."""
         return int(self.controller.actions[self.node])
 
-    def read(self, observation: int) -> None:
-        """Go to the node that follows after an observation."""
-        self.node = int(self.controller.successors[self.node, observation])
+    def read(self, observation: float) -> None:
+        """Go to the node that follows after an observation: its number, or the reading of a density."""
+        number = observation if self.cells is None else self.cells.of(self.action).cell(observation)
+        self.node = int(self.controller.successors[self.node, int(number)])
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,11 @@ class Plan(PlanRecord):
     `upper_cost`. If the optimal average cost depends on the initial belief, the bounds hold for the initial
     distribution of the model, `bounds(belief)` returns the bounds for another initial belief, and
     `follow(belief)` executes the controller, whose average cost is at most the upper bound.
+
+    If the model has a density of observations, `bracket` holds the two finite sensors between which the
+    density is: `grid` proves the lower bound for the one that says more, and `controller` the upper bound for
+    cells of readings (`cells`, `cell`, `quantized_setting`). `action(belief)` attains the upper bound at the
+    exact beliefs of the density, too.
     """
 
     @property
@@ -85,6 +94,37 @@ class Plan(PlanRecord):
     def depends_on_start(self) -> bool:
         """Whether the bounds hold for the initial distribution of the model only."""
         return self.controller.gains is not None or self.grid.gains is not None
+
+    @property
+    def cells(self) -> int | None:
+        """The number of cells of readings that the controller is for; None for finite observations."""
+        return None if self.bracket is None else self.bracket.cells.n_observations
+
+    @property
+    def quantized_setting(self) -> Setting | None:
+        """The finite setting that the controller is for, with a table of the cells; None if not needed."""
+        return None if self.bracket is None else self.bracket.quantized_setting
+
+    def cell(self, action: int | None, reading: float) -> int:
+        """Return the number of the cell that contains a reading.
+
+        It is an observation of `quantized_setting`, and a column of the controller's successors.
+
+        Parameters
+        ----------
+        action
+            The action before the reading; None before the first action.
+        reading
+            A number.
+
+        Raises
+        ------
+        InvalidModelError
+            If the plan is for finite observations.
+        """
+        if self.bracket is None:
+            raise InvalidModelError("this plan is for a finite number of observations: there are no cells")
+        return self.bracket.cells.of(action).cell(reading)
 
     def bounds(self, belief: npt.ArrayLike) -> tuple[float, float]:
         """Return the bounds on the optimal average cost from an initial belief.
@@ -164,7 +204,8 @@ class Plan(PlanRecord):
         InvalidModelError
             If `belief` is not such a distribution.
         """
-        return ControllerRun(self.controller, self._node(belief))
+        cells = None if self.bracket is None else self.bracket.cells
+        return ControllerRun(self.controller, self._node(belief), cells)
 
     def value(self, belief: npt.ArrayLike) -> float:
         """Return the relative value min α·b of a belief in the user's units; the smallest one is 0.

@@ -14,6 +14,7 @@ from ..errors import InvalidModelError
 from ..models import POMDP, Setting
 from .accuracy import COARSE, Accuracy, at_stake
 from .bound_pair import BoundPair
+from .continuous import FIRST_CELLS, ContinuousRun
 from .dynamics import BeliefDynamics, Dynamics
 from .limits import LimitReached, Limits
 from .lower.certificate import SLACK, LowerCertificate
@@ -104,7 +105,8 @@ def plan(
     begun = limits.seconds
     compile_if_long(model.setting, wait=time_limit is not None)
     limits.exclude_time(limits.seconds - begun)
-    run = PlanningRun(accuracy, limits, max_points, max_work, progress, PARAMETERS)
+    kind = PlanningRun if model.setting.is_finite else ContinuousRun
+    run = kind(accuracy, limits, max_points, max_work, progress, PARAMETERS)
     run.begin(model, warm_start)
     try:
         status = run.iterate(model)
@@ -257,7 +259,7 @@ class PlanningRun:
     def _begins_dense(self, model: POMDP) -> bool:
         """Return whether M as one array and a grid of all vertices are the quickest start, and fit."""
         p = self.parameters.representation
-        n_rows = model.n_actions * model.n_observations * model.n_states
+        n_rows = model.n_actions * model.setting.n_joint_observations * model.n_states
         vertices = n_rows * (model.n_states + self.parameters.grid.initial_points)
         return n_rows * model.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
 
@@ -321,6 +323,8 @@ def compile_if_long(setting: Setting, wait: bool) -> None:
 
     A plan with a time limit waits before its clock starts, and an agent with one when it is made.
     """
-    entries = setting.n_actions * setting.n_observations * setting.n_states**2
+    if not setting.is_finite:
+        setting = setting.dilated(FIRST_CELLS)
+    entries = setting.n_actions * setting.n_joint_observations * setting.n_states**2
     if entries > PARAMETERS.representation.interpreted_entries:
         compiled.PLANNING.hurry(wait)

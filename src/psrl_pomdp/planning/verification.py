@@ -21,6 +21,7 @@ from .certificate_checks import CertificateError, check_arrays
 from .dynamics import BeliefDynamics, Dynamics
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
+from .sensor_checks import checked_slack
 from .solution import Plan
 from .sparse.dynamics import SparseDynamics
 from .upper.evaluation import Controller
@@ -52,24 +53,43 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     """
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
-    dynamics = dynamics_for(plan.grid, model)
+    above, dynamics = dynamics_of(plan, model)
     check_metadata(plan, model, dynamics)
     check_certificate(plan, dynamics)
     if not 0.0 <= plan.lower_cost <= plan.upper_cost <= 1.0:
         claim = f"[{plan.lower_cost!r}, {plan.upper_cost!r}]"
         raise CertificateError(f"the plan claims {claim}, which is no interval of scaled costs")
-    least, most = proved_lower(plan.grid, dynamics), proved_upper(plan, dynamics)
+    least, most = proved_lower(plan.grid, above), proved_upper(plan, dynamics)
     lower, upper = max(0.0, least), min(1.0, most)
     if lower > upper:
         raise CertificateError(f"the certificates contradict each other: {lower!r} > {upper!r}")
     # Half of what is taken for rounding is enough for a proof. It is added before the bounds are cut off at 0
     # and 1: where values are so large that rounding could be any error, half of it must not excuse a claim.
-    if not plan.lower_cost <= max(0.0, least + 0.5 * plan.grid.rounding(dynamics)):
+    if not plan.lower_cost <= max(0.0, least + 0.5 * plan.grid.rounding(above)):
         raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {lower!r}")
     if not plan.upper_cost >= min(1.0, most - 0.5 * dynamics.rounding(plan.controller.vectors)):
         raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {upper!r}")
     low, high = sorted(model.setting.units.from_scaled([lower, upper]).tolist())
     return low, high
+
+
+def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamics]:
+    """Return the dynamics that the lower and the upper bound of a plan are about.
+
+    They are the same for finite observations. For a density, the two finite sensors of the plan are checked
+    first. Raises `CertificateError`.
+    """
+    if plan.bracket is None:
+        if not model.setting.is_finite:
+            raise CertificateError("the plan is for finite observations, and the model has none")
+        dynamics = dynamics_for(plan.grid, model)
+        return dynamics, dynamics
+    if model.setting.is_finite:
+        raise CertificateError("the plan is for a density, and the model has finite observations")
+    slack = checked_slack(plan.bracket, model)
+    above = POMDP(plan.bracket.dilated_setting, model.transition)
+    below = POMDP(plan.bracket.quantized_setting, model.transition)
+    return dynamics_for(plan.grid, above), Dynamics.of(below, slack)
 
 
 @singledispatch
@@ -130,7 +150,7 @@ def proved_upper(plan: Plan, dynamics: BeliefDynamics) -> float:
     above = max(0.0, float((excess - controller.gains).max()) + rounding)
     _check_gains_claim("nodes", above, rounding)
     at_start = (dynamics.starts @ controller.gains.T).min(axis=1)
-    return float(dynamics.start_weights @ at_start) + above
+    return float(dynamics.start_weights @ at_start) + above + dynamics.slack * float(np.ptp(controller.gains))
 
 
 def _expected_next(controller: Controller, dynamics: BeliefDynamics, values: Array) -> Array:
@@ -279,7 +299,7 @@ def _margin(dynamics: BeliefDynamics, gains: Array) -> float:
     For a mean of the gains themselves it would be too small where they differ by little.
     """
     terms = dynamics.n_states * dynamics.n_observations + dynamics.n_states + 10
-    return float(np.ptp(gains)) * terms * sys.float_info.epsilon
+    return float(np.ptp(gains)) * (terms * sys.float_info.epsilon + dynamics.slack)
 
 
 def interpolated_mean(trimmed: Array, at_basis: Array, rest: Array, values: Array) -> Array:

@@ -177,4 +177,4 @@ def rounding_margin(dynamics: BeliefDynamics, gains: Array, residual: float) -> 
     terms = dynamics.n_states * dynamics.n_observations + dynamics.n_states + 10
     spread, largest = float(np.ptp(gains)), float(np.abs(gains).max())
     stored = sys.float_info.epsilon * largest if spread > 0.0 else 0.0
-    return 2.0 * (spread * (terms * sys.float_info.epsilon + residual) + stored)
+    return 2.0 * (spread * (terms * sys.float_info.epsilon + residual + dynamics.slack) + stored)

@@ -22,6 +22,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+import numpy as np
+
+from ..._utils.arrays import Array, Index
 from ..bound_pair import BoundPair
 from ..dynamics import Dynamics
 from ..limits import LimitReached, never_expired
@@ -45,22 +48,29 @@ class MultichainBounds:
         any_start: BoundPair | None = None,
         expired: Callable[[], bool] = never_expired,
         parameters: PlannerParameters | None = None,
+        upper: Dynamics | None = None,
     ) -> None:
         parameters = parameters or PlannerParameters()
         self.parameters = parameters.multichain
         self.any_start = any_start  # bounds from any start, which hold from this one too
+        self.external_lower = 0.0  # a lower bound that was proved by other means
         self.rounds: list[Round] = []
         self._begun = time.perf_counter()
         self.expired = expired
         self._lower = GainGrid(dynamics, most_points, expired, parameters)
-        self._upper = GainControllers(dynamics, expired, parameters)
-        self._classes = closed_class_problems(dynamics, most_points // 4, expired, parameters)
-        for actions, successors in constant_controllers(dynamics):
+        self._upper = GainControllers(upper or dynamics, expired, parameters)
+        self._classes = closed_class_problems(dynamics, most_points // 4, expired, parameters, upper)
+        for actions, successors in constant_controllers(upper or dynamics):
             self._upper.evaluate(actions, successors)
         constant = self.controller
         self.constant_cost = 1.0 if constant is None else min(1.0, constant.bound)
         if any_start is not None and any_start.search.best is not None:
             self._upper.evaluate(any_start.search.best.actions, any_start.search.best.successors)
+
+    def begin_with(self, beliefs: Array, actions: Index, successors: Index) -> None:
+        """Add points at these beliefs, and try a controller."""
+        self._lower.add(beliefs, np.full((len(beliefs), 3), -1))
+        self._upper.evaluate(actions, successors)
 
     @property
     def grid(self) -> Grid:
@@ -81,7 +91,7 @@ class MultichainBounds:
     def lower(self) -> float:
         """The best proved lower bound on the optimal average cost, scaled to [0, 1]."""
         own = 0.0 if self.certificate is None else self.certificate.bound
-        return max(0.0, own, 0.0 if self.any_start is None else self.any_start.lower)
+        return max(self.external_lower, own, 0.0 if self.any_start is None else self.any_start.lower)
 
     @property
     def upper(self) -> float:

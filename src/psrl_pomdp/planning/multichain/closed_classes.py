@@ -30,16 +30,20 @@ def closed_class_problems(
     most_points: int,
     expired: Callable[[], bool],
     parameters: PlannerParameters | None = None,
+    upper: Dynamics | None = None,
 ) -> list[ClosedClass | AbsorbingStates]:
-    """Return a problem for each closed class, and one for all classes of a single state together."""
+    """Return a problem for each closed class, and one for all classes of a single state together.
+
+    Controllers are for the dynamics `upper`, by default the same ones.
+    """
     classes = closed_classes(dynamics)
     single = np.array([states[0] for states in classes if len(states) == 1], np.int64)
     found: list[ClosedClass | AbsorbingStates] = [
-        ClosedClass.of(dynamics, states, most_points, expired, parameters)
+        ClosedClass.of(dynamics, states, most_points, expired, parameters, upper)
         for states in classes
         if len(states) > 1
     ]
-    return [*found, AbsorbingStates(dynamics, single)] if len(single) else found
+    return [*found, AbsorbingStates(upper or dynamics, single)] if len(single) else found
 
 
 def constant_controllers(dynamics: Dynamics) -> Iterator[tuple[Index, Index]]:
@@ -87,20 +91,12 @@ class ClosedClass:
         most_points: int,
         expired: Callable[[], bool],
         parameters: PlannerParameters | None = None,
+        upper: Dynamics | None = None,
     ) -> ClosedClass:
         """Return the class of these states as a POMDP of its own."""
-        share = whole.start[states]
-        start = share / share.sum() if share.sum() > 0 else np.full(len(states), 1 / len(states))
-        joint = np.ascontiguousarray(whole.joint[:, :, states][:, :, :, states])
-        inside = Dynamics(
-            joint,
-            whole.cost[:, states].copy(),
-            start[None],
-            np.ones(1),
-            tuple(states),
-            whole.depends_on_previous,
-        )
-        return cls(BoundPair(inside, most_points, expired, parameters), states, whole.n_states, expired)
+        inside, above = _inside(whole, states), None if upper is None else _inside(upper, states)
+        bounds = BoundPair(inside, most_points, expired, parameters, above)
+        return cls(bounds, states, whole.n_states, expired)
 
     @property
     def work(self) -> float:
@@ -123,3 +119,12 @@ class ClosedClass:
         best = self.bounds.search.best
         assert best is not None
         return best.actions, best.successors
+
+
+def _inside(whole: Dynamics, states: Index) -> Dynamics:
+    """Return the dynamics restricted to the states of a closed class."""
+    share = whole.start[states]
+    start = share / share.sum() if share.sum() > 0 else np.full(len(states), 1 / len(states))
+    joint = np.ascontiguousarray(whole.joint[:, :, states][:, :, :, states])
+    cost, previous = whole.cost[:, states].copy(), whole.depends_on_previous
+    return Dynamics(joint, cost, start[None], np.ones(1), tuple(states), previous, whole.slack)

@@ -63,7 +63,7 @@ class GainControllers:
         excess = float((cost + chain @ bias - bias - gain).max())
         gains = (gain + max(0.0, excess) + d.rounding(bias)).reshape(len(actions), d.n_states)
         from_start = d.starts @ gains.T  # [K, N]
-        bound = float(d.start_weights @ from_start.min(axis=1))
+        bound = float(d.start_weights @ from_start.min(axis=1)) + d.slack * float(np.ptp(gains))
         start = int((d.start_weights @ from_start).argmin())
         found = Controller(actions, successors, bias.reshape(gains.shape), bound, start, gains)
         if self.best is None or bound < self.best.bound:
@@ -74,10 +74,15 @@ class GainControllers:
         """Evaluate and improve the grid's policy as a controller, by the heaviest and nearest points."""
         n = grid.n
         rows, beliefs = np.arange(n), grid.beliefs
-        heaviest = grid.weights[rows, policy].argmax(axis=-1)
-        heavy = np.take_along_axis(grid.basis[rows, policy], heaviest[..., None], axis=-1)[..., 0]
-        _, near = cKDTree(beliefs).query(grid.tau[rows, policy].reshape(-1, self.dynamics.n_states))
-        for successors in (heavy.astype(np.int64), near.reshape(n, -1).astype(np.int64)):
+        same = grid.dynamics is self.dynamics
+        after = grid.tau[rows, policy] if same else self.search.next_beliefs(beliefs, policy)
+        _, near = cKDTree(beliefs).query(after.reshape(-1, self.dynamics.n_states))
+        ways = [near.reshape(n, -1).astype(np.int64)]
+        if same:
+            heaviest = grid.weights[rows, policy].argmax(axis=-1)
+            heavy = np.take_along_axis(grid.basis[rows, policy], heaviest[..., None], axis=-1)[..., 0]
+            ways.insert(0, heavy.astype(np.int64))
+        for successors in ways:
             found = self.evaluate(policy.copy(), successors)
             for _ in range(8):
                 if found is None or self.expired():

@@ -63,14 +63,15 @@ class SparseDynamics(BeliefDynamics):
             transitions = [matrix[reached][:, reached] for matrix in transitions]
         starts, weights = first_beliefs(model, reached)
         cost, states = setting.cost[:, reached].copy(), tuple(reached.tolist())
-        if setting.sensor_depends_on_previous:
+        observation = setting.joint_observation
+        if observation.ndim == 4:
             joint = []
-            for kernel, table in zip(transitions, setting.observation, strict=True):
+            for kernel, table in zip(transitions, observation, strict=True):
                 joint.append(_normalized(_joint(csr_array(kernel), table, reached)))
                 limits.reserved += BYTES_PER_ENTRY * joint[-1].nnz
             marginals = tuple(_summed_over_observations(matrix, len(reached)) for matrix in joint)
             return SparseJointDynamics(marginals, (), cost, starts, weights, states, tuple(joint))
-        observations = [csr_array(matrix[reached]) for matrix in setting.observation]
+        observations = [csr_array(matrix[reached]) for matrix in observation]
         return cls(
             tuple(_normalized(matrix) for matrix in transitions),
             tuple(_normalized(matrix) for matrix in observations),

@@ -123,6 +123,14 @@ class ControllerSearch(ControllerEvaluation):
         after = (beliefs @ self._joint_matrices).reshape(len(beliefs), d.n_actions, d.n_observations, -1)
         return np.asarray(after[rows, actions])
 
+    def next_beliefs(self, beliefs: Array, actions: Index) -> Array:
+        """Return the belief after each observation, [n, O, S']; a uniform one after impossible ones."""
+        after = self._joint_beliefs(beliefs, actions)
+        total = after.sum(axis=2, keepdims=True)
+        uniform = 1.0 / self.dynamics.n_states
+        self.work += WORK.python_call + WORK.matrix_product * beliefs.size * self._joint_rows
+        return np.where(total > 0.0, after / np.where(total > 0.0, total, 1.0), uniform)
+
     def visited_beliefs(self, controller: Controller, uniforms: Array) -> Array:
         """Return the distinct beliefs along a trajectory of the controller's belief policy."""
         d = self.dynamics
