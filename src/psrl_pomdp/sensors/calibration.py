@@ -268,9 +268,7 @@ def _entries(what: str, values: Any) -> list[Any]:
 def _numbered(what: str, values: Any, count: int | None, names: Sequence[str] | None) -> tuple[Index, int]:
     """Return the numbers of entries that are given by number or name, −1 for lost ones, and their count."""
     entries = _entries(what, values)
-    if count is not None and (
-        isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1
-    ):
+    if not _is_size(count):
         raise InvalidModelError(f"n_{what} is {shortened(count)}, not a positive integer")
     if names is not None:
         size = len(list(names)) if count is None else count
@@ -298,6 +296,13 @@ def _numbered(what: str, values: Any, count: int | None, names: Sequence[str] | 
         i = int(found.argmax())
         raise InvalidModelError(f"{what}[{i}] is {found[i]}: they are numbered from 0 to {size - 1}")
     return found, int(size)
+
+
+def _is_size(value: object) -> bool:
+    """Return whether a value is a positive integer, or None."""
+    if value is None:
+        return True
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def _values(observations: Any, is_vector: bool) -> Array:
