@@ -43,7 +43,7 @@ from ..errors import InvalidModelError
 from ..models import Setting
 from ..planning import Plan, plan
 from ..protocols import FiniteSupport, Prior
-from .separation import Separation, separation
+from .separation import Separation, next_observations, separation
 
 Basis = Literal["computed", "estimated", "given"]
 _NO_BOUND = (
@@ -219,7 +219,7 @@ def rate(epsilon: float, d: float) -> float:
 
 def likelihood_ranges(prior: FiniteSupport) -> Array:
     """[M, M, A]: the range of log ν_m(o)/ν_n(o) over observations and beliefs after each action."""
-    observations = prior.kernels @ prior.setting.observation  # [M, A, S, O]: ν from each state
+    observations = next_observations(prior)
     least, most = observations.min(axis=2), observations.max(axis=2)  # [M, A, O]
     possible = most > 0.0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -144,7 +144,7 @@ def same_observations(one: POMDP, other: POMDP, actions: Sequence[int] | None = 
     else:
         tests = np.hstack([np.eye(n_states), -np.eye(n_states)])  # v = v′
     moves = [
-        (one.transition[a] * own.observation[a][:, o], other.transition[a] * own.observation[a][:, o])
+        (one.transition[a] * own.observation[a][..., o], other.transition[a] * own.observation[a][..., o])
         for a in (range(one.n_actions) if actions is None else actions)
         for o in range(one.n_observations)
     ]
@@ -175,12 +175,20 @@ def _same_first_step(one: POMDP, other: POMDP) -> bool:
     for own, others in zip(_starts_of(one), _starts_of(other), strict=True):
         if own.sum() > 0.0 and others.sum() > 0.0:
             distributions = [
-                np.einsum("s,ast,ato->ao", b / b.sum(), world.transition, world.setting.observation)
+                np.einsum("s,ast,asto->ao", b / b.sum(), world.transition, _by_previous(world.setting))
                 for b, world in ((own, one), (others, other))
             ]
             if (np.abs(distributions[0] - distributions[1]).max(axis=1) <= _SAME).any():
                 return True
     return False
+
+
+def _by_previous(setting: Setting) -> Array:
+    """Return the observation model as a table [A, S or 1, S′, O]."""
+    table = setting.observation
+    if table.ndim == 4:
+        return table
+    return np.broadcast_to(table[:, None], (len(table), setting.n_states, *table.shape[1:]))
 
 
 def _excess(prior: FiniteSupport, plans: Sequence[Plan], planned: int, true: int) -> float:
@@ -198,7 +206,7 @@ def average_cost(plan: Plan, assumed: POMDP, truth: POMDP) -> float:
     if len(controller) * truth.n_states > _MAX_CHAIN:
         return float("nan")
     next_nodes = controller.successors[:, :, None] == np.arange(len(controller))  # [N, O, N']
-    joint = truth.transition[controller.actions][..., None] * own.observation[controller.actions][:, None]
+    joint = truth.transition[controller.actions][..., None] * _by_previous(own)[controller.actions]
     chain = np.einsum("nstr,nrm->nsmt", joint, next_nodes)  # [N, S, N', S']
     size = len(controller) * truth.n_states
     power = 0.5 * (np.eye(size) + chain.reshape(size, size))
