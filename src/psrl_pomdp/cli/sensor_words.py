@@ -49,33 +49,50 @@ def parameters_in_words(record: dict[str, Any] | None, states: list[str], action
     for name, value in record.items():
         if name == "family":
             continue
-        if name in ("components", "parts"):
-            for i, part in enumerate(value):
-                called = actions[i] if name == "parts" else f"{i + 1}"
-                words = (
-                    ["none"]
-                    if part is None
-                    else [part["family"], *parameters_in_words(part, states, actions)]
-                )
-                lines.append(f"{'after ' * (name == 'parts')}{called}: {', '.join(words)}")
-        else:
-            lines.append(f"{name} {_in_words(value, states, actions)}")
+        if name not in ("components", "parts"):
+            by_action = _depth(value) > _DEPTHS.get((record["family"], name), 1)
+            lines.append(
+                f"{name} {_by_action(value, states, actions) if by_action else _by_state(value, states)}"
+            )
+            continue
+        for i, part in enumerate(value):
+            called = f"after {actions[i]}" if name == "parts" else str(i + 1)
+            inner = ["none"]
+            if part is not None:
+                inner = [part["family"], *parameters_in_words(part, states, actions)]
+            lines.append(f"{called}: {', '.join(inner)}")
     return lines
 
 
-def _in_words(value: Any, states: list[str], actions: list[str]) -> str:
-    """Return numbers with the names of the states, if they are numbers by state."""
-    if not isinstance(value, list):
-        return f"{value:g}"
-    if len(value) == len(actions) and isinstance(value[0], list) and len(value[0]) == len(states):
-        return "; ".join(
-            f"after {a}: {_in_words(row, states, [])}" for a, row in zip(actions, value, strict=True)
-        )
-    if len(value) > _MOST_LISTED:
-        return f"{_in_words(value[:_MOST_LISTED], [], [])} and {len(value) - _MOST_LISTED} more"
-    each = [_in_words(one, [], []) for one in value]
-    if isinstance(value[0], list):
-        each = [f"({one})" for one in each]
-    if len(value) == len(states) and states != [str(i) for i in range(len(states))]:
-        return ", ".join(f"{one} ({state})" for one, state in zip(each, states, strict=True))
-    return ", ".join(each)
+# The depth of lists of parameters that do not depend on the action, where it is not 1.
+_DEPTHS = {
+    ("multivariate-gaussian", "means"): 2,
+    ("multivariate-gaussian", "covariances"): 3,
+    ("mixture", "weights"): 2,
+}
+
+
+def _depth(value: Any) -> int:
+    return 1 + _depth(value[0]) if isinstance(value, list) else 0
+
+
+def _by_action(value: list[Any], states: list[str], actions: list[str]) -> str:
+    rows = zip(actions, value, strict=True)
+    return "; ".join(f"after {action}: {_by_state(row, states)}" for action, row in rows)
+
+
+def _by_state(value: list[Any], states: list[str]) -> str:
+    named = states != [str(i) for i in range(len(states))]
+    each = [f"{_in_words(one)} ({state})" if named else _in_words(one)
+            for one, state in zip(value, states, strict=True)]  # fmt: skip
+    return _shortened(each)
+
+
+def _in_words(value: Any) -> str:
+    """Return a number, or a list of numbers in parentheses."""
+    return f"({_shortened([_in_words(one) for one in value])})" if isinstance(value, list) else f"{value:g}"
+
+
+def _shortened(words: list[str]) -> str:
+    more = len(words) - _MOST_LISTED
+    return ", ".join(words[:_MOST_LISTED]) + (f" and {more} more" if more > 0 else "")
