@@ -1,13 +1,14 @@
 """An agent for Gymnasium environments of which nothing is known: no observation model, no costs, no dynamics.
 
-The agent assumes a POMDP with a given number of hidden states. Discrete observations are used as they are. For
-observations in a `Box`, random actions are taken first, and the observations that they give are divided into
-classes around centers (k-means; MacQueen 1967). Rewards are rounded to a few values, which are quantiles of those
-that came. The rows of the transition kernel, of the observation model and of the distribution of the rewards have
-Dirichlet priors, and PSRL-POMDP learns all of them together from observations and rewards.
+The agent assumes a POMDP with a given number of hidden states. Discrete observations are used as they are.
+For observations in a `Box`, random actions are taken first, and the observations that they give are divided
+into classes around centers (k-means; MacQueen 1967). Rewards are rounded to a few values, which are quantiles
+of those that came. The rows of the transition kernel, of the observation model and of the distribution of the
+rewards have Dirichlet priors, and PSRL-POMDP learns all of them together from observations and rewards.
 
-The hidden states have no names that could be confused: their rewards are learned with them. But no bound of regret
-is known for agents that learn the observation model, and an environment may need more states than it is given.
+The hidden states have no names that could be confused: their rewards are learned with them. But no bound of
+regret is known for agents that learn the observation model, and an environment may need more states than it
+is given.
 """
 
 from __future__ import annotations

@@ -167,8 +167,9 @@ class EnvRun:
     """A run of an agent in a Gymnasium environment.
 
     `first_reading` is the observation before the first action, and `readings[i]` the observation after
-    `actions[i]`; `NOTHING` means that there was none. Observations in a `Box` are real numbers or vectors. `ended[i]` is True if action i ended an episode of the
-    environment; `readings[i]` is then the first observation of the next episode.
+    `actions[i]`; `NOTHING` means that there was none. Observations in a `Box` are real numbers or vectors.
+    `ended[i]` is True if action i ended an episode of the environment; `readings[i]` is then the first
+    observation of the next episode.
     """
 
     first_reading: Any
@@ -194,8 +195,9 @@ def run_on_env(
     The agents of this package do not know episodes of an environment. If the environment terminates or
     truncates, it is reset, and the agent receives the first observation of the next episode instead of the
     last observation of the old one. For the agent, the reset is a transition like any other, and its
-    objective is the long-run average cost. If the setting of the agent says that costs are seen, the agent also
-    receives the rewards; otherwise it knows the costs from its setting, and the rewards are only recorded.
+    objective is the long-run average cost. If the setting of the agent says that costs are seen, the agent
+    also receives the rewards; otherwise it knows the costs from its setting, and the rewards are only
+    recorded.
 
     Parameters
     ----------
