@@ -131,7 +131,7 @@ def test_one_state() -> None:
 
 
 def least_image(table: Array, possible: Array, x: Array) -> float:
-    """The least |Σ q(s, s') η(· | s, s')| over q on possible pairs whose sums over s are x, by least squares."""
+    """The least |Σ q(s, s') η(· | s, s')| over q on possible pairs, with x as its sums over s."""
     pairs = [(s, t) for t in range(len(x)) for s in range(len(x)) if possible[s, t]]
     first: dict[int, int] = {}
     for s, t in pairs:

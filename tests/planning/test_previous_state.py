@@ -18,6 +18,7 @@ from psrl_pomdp import (
     Setting,
     StartDependentError,
     Units,
+    check_model,
     plan,
     problem,
     verify,
@@ -323,9 +324,11 @@ def test_the_policy_costs_what_the_plan_says() -> None:
     found = plan(model, 1e-4)
     optimum = 0.5 * (found.lower + found.upper)
     assert list(planner_violations(plan, model, optimum, 20_000, 0)) == []
-    wrong = list(
-        planner_violations(lambda _, tolerance: plan(averaged(model), tolerance), model, optimum, 5000, 0)
-    )
+
+    def careless(model: POMDP, tolerance: float = 1e-4, time_limit: float | None = None) -> Plan:
+        return plan(averaged(model), tolerance, time_limit)
+
+    wrong = list(planner_violations(careless, model, optimum, 5000, 0))
     assert len(wrong) == 1
     assert "does not contain the optimum" in wrong[0]
 
@@ -348,6 +351,24 @@ def with_seen_costs(model: POMDP) -> POMDP:
         observations=None,
     )
     return POMDP(setting, model.transition)
+
+
+def test_model_checks_of_pairs_of_states() -> None:
+    """A name for an entry, a reading that never comes, and actions that differ before the move only."""
+    model = previous_state_model(0, 2, 2, 3)
+    table = model.setting.observation.copy()
+    table[..., 2], table[1] = 0.0, table[0]
+    table /= table.sum(axis=-1, keepdims=True)
+    table[1, 0, 1] = [1 - 1e-14, 1e-14, 0.0]
+    costs = np.repeat(model.setting.cost[:1], 2, axis=0)
+    setting = model.setting.replace(observation=table, cost=costs)
+    found = [each.text for each in check_model(POMDP(setting, model.transition[[0, 0]]))]
+    assert any("observation[a=1, s=0, s′=1, o=1] is 1e-14: was zero meant?" in text for text in found)
+    assert any("observations with probability 0 in every state: 2" in text for text in found)
+    assert not any("identical" in text for text in found)
+    twice = setting.replace(observation=table[[0, 0]])
+    found = [each.text for each in check_model(POMDP(twice, model.transition[[0, 0]]))]
+    assert any("actions 0 and 1 have identical transitions, observations and costs" in each for each in found)
 
 
 def test_seen_costs_save_a_sixth_on_the_railway() -> None:
@@ -391,7 +412,7 @@ def test_spoiled_certificates_are_refused(forced: bool, monkeypatch: pytest.Monk
         replace(found, controller=replace(controller, actions=1 - controller.actions)),
         replace(found, upper_cost=found.upper_cost - 1e-7),
         replace(found, lower_cost=found.lower_cost + 1e-7),
-        replace(found, grid=replace(found.grid, values=values)),  # type: ignore[type-var]
+        replace(found, grid=replace(found.grid, values=values)),
     ]
     for wrong in spoiled:
         with pytest.raises(CertificateError):
