@@ -199,6 +199,9 @@ def test_states_that_observations_cannot_tell_apart_before_or_after() -> None:
     before[0, 2, 0] = [0.2, 0.3, 0.5]  # as the state before it, state 2 is another than state 1
     facts = analyze_structure(world(transition, before))
     assert facts.indistinguishable_states == ()
+    after = table.copy()
+    after[0, 0, 2] = [0.2, 0.3, 0.5]  # as the state after it
+    assert analyze_structure(world(transition, after)).indistinguishable_states == ()
     before[1] = [0.2, 0.3, 0.5]
     assert analyze_structure(world(transition, before)).blind_actions == (1,)
 

@@ -23,12 +23,14 @@ from psrl_pomdp import (
     problem,
     verify,
 )
+from psrl_pomdp._numba.jit import running
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.planning import solve as planner
 from psrl_pomdp.planning.dynamics import BeliefDynamics, Dynamics
 from psrl_pomdp.planning.lower.certificate import LowerCertificate
 from psrl_pomdp.planning.lower.informed import InformedCertificate
 from psrl_pomdp.planning.markov.chains import Chain, apply_transposed
+from psrl_pomdp.planning.multichain.closed_classes import ClosedClass, closed_classes
 from psrl_pomdp.planning.parameters import PlannerParameters, RepresentationParameters
 from psrl_pomdp.planning.sparse.dynamics import SparseDynamics
 from psrl_pomdp.planning.upper import nodes
@@ -218,13 +220,19 @@ def test_gains_of_closed_classes() -> None:
     cost = rng.random((2, 5)) * [0.5, 0.5, 0.5, 1.0, 1.0]
     cost[1] = cost[1, ::-1]
     model = POMDP(Setting(sensor, cost, np.eye(5)[0], units=PLAIN), transition)
+    whole = Dynamics.of(model)
+    for states in closed_classes(whole):
+        inside = ClosedClass.of(whole, states, 10, lambda: False).bounds.dynamics
+        assert not inside.factors.is_product
+        h = rng.random((1, 2))
+        repeated = Chain(inside, np.array([1]), np.zeros((1, 2), np.int64))
+        assert repeated @ h == pytest.approx(inside.joint[1].sum(axis=0) @ h[0], abs=1e-15)
     found, _ = assert_same_optimum(model, remembering_states(model), 1e-4)
     assert found.depends_on_start
     again = Plan.from_bytes(found.to_bytes(), "plan")
     assert verify(again, model) == verify(found, model)
-    inside = model.setting.replace(initial=np.eye(5)[3])
     low, high = found.bounds(np.eye(5)[3])
-    alone = plan(POMDP(inside, transition), 1e-4)
+    alone = plan(POMDP(model.setting.replace(initial=np.eye(5)[3]), transition), 1e-4)
     assert max(low, alone.lower) <= min(high, alone.upper) + 1e-9
 
 
@@ -457,3 +465,15 @@ def test_a_table_that_repeats_an_ordinary_one_has_its_optimum() -> None:
     found, ordinary = plan(same, 1e-6), plan(model, 1e-6)
     assert found.lower == pytest.approx(ordinary.lower, abs=1e-6)
     assert found.upper == pytest.approx(ordinary.upper, abs=1e-6)
+
+
+def test_plans_are_the_same_interpreted_and_compiled() -> None:
+    model = changes_only(0.1, 0.5, hint=0.2)
+    found = []
+    for way in (False, True):
+        with running(way):
+            made = plan(model, 1e-2)
+        assert isinstance(made.grid, LowerCertificate)
+        arrays = (made.controller.vectors, made.controller.successors, made.grid.values, made.grid.weights)
+        found.append((made.lower_cost, made.upper_cost, *(array.tobytes() for array in arrays)))
+    assert found[0] == found[1]
