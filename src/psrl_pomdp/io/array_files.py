@@ -7,9 +7,10 @@ may also be written by hand:
      "reward": [[1, -5]], "initial": [1, 0], "states": ["working", "broken"]}
 
 `cost` or `reward` are then in the user's units. If `units` are given, as in files that this module writes,
-`cost` is in [0, 1] and `units` convert it to the user's units. `observation` has the shape [S, O], [A, S′,
-O], or [A, S, S′, O] if it depends on the state before the action. Without `first_observation` the default of
-`Setting` applies: the observation model, if it depends neither on the action nor on the state before it.
+`cost` is in [0, 1] and `units` convert it to the user's units. `observation` has the shape [S, O] or
+[A, S′, O], or [A, S, S′, O] if it depends on the state before the action. Without `first_observation` the
+default of `Setting` applies: the observation model, if it depends neither on the action nor on the state
+before it.
 
 Observations that are real numbers, counts or vectors have a `sensor` instead of `observation`, and a
 `first_sensor` (or null, if there is no observation before the first action) instead of `first_observation`:
