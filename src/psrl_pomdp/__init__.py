@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         regret_curve,
     )
     from .errors import (
+        CalibrationWarning,
         CoarsePlanWarning,
         ImpossibleObservationError,
         InvalidModelError,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         PoissonSensor,
         StudentSensor,
         by_action,
+        calibrate,
         with_outliers,
     )
     from .simulation.runs import Simulation, simulate
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POMDP",
+    "CalibrationWarning",
     "CertificateError",
     "CoarsePlanWarning",
     "DensitySensor",
@@ -124,6 +127,7 @@ __all__ = [
     "analyze_structure",
     "bayesian_runs",
     "by_action",
+    "calibrate",
     "check_agent",
     "check_model",
     "check_planner",
@@ -164,6 +168,7 @@ _PACKAGES = {
     "_utils.issues": ("Issue",),
     "testing.checks": ("check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
+        "CalibrationWarning",
         "CoarsePlanWarning",
         "ImpossibleObservationError",
         "InvalidModelError",
@@ -201,6 +206,7 @@ _PACKAGES = {
         "PoissonSensor",
         "StudentSensor",
         "by_action",
+        "calibrate",
         "with_outliers",
     ),
     "analysis": (

@@ -2,6 +2,7 @@
 
 from .base import ContinuousSensor, ScalarSensor, SensorBase
 from .by_action import ActionSensor, ScalarActionSensor, by_action
+from .calibration import calibrate
 from .counts import NegativeBinomialSensor, PoissonSensor
 from .density import DensitySensor
 from .dirichlet import DirichletCosts, DirichletSensor
@@ -32,5 +33,6 @@ __all__ = [
     "StudentSensor",
     "TableSensor",
     "by_action",
+    "calibrate",
     "with_outliers",
 ]
