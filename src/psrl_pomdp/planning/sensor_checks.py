@@ -36,10 +36,12 @@ def checked_slack(bracket: SensorBracket, model: POMDP) -> float:
     n_sensors = sensor.n_actions or 1
     if len(bracket.cells.by_action) != n_sensors or len(bracket.hubs.by_action) != n_sensors:
         raise CertificateError(f"the plan has no cells and hubs for {n_sensors} densities")
-    if (bracket.cells.first is None) != (setting.first_sensor is None) or (
-        bracket.hubs.first is None
-    ) != (setting.first_sensor is None):
-        raise CertificateError("the plan and the model do not agree on an observation before the first action")
+    if (bracket.cells.first is None) != (setting.first_sensor is None) or (bracket.hubs.first is None) != (
+        setting.first_sensor is None
+    ):
+        raise CertificateError(
+            "the plan and the model do not agree on an observation before the first action"
+        )
     slack = 0.0
     for action in range(n_sensors):
         slack = max(slack, _checked_cells(sensor, action, bracket.cells.by_action[action]))
@@ -130,7 +132,10 @@ def check_hubs(sensor: ScalarSensor, action: int, claim: Dilation) -> None:
     if corners.shape != shape or shares.shape != shape or corners.min() < 0 or corners.max() >= len(hubs):
         raise CertificateError("corners point outside of the hubs")
     made = np.einsum("fak,faks->fas", shares, hubs[corners]) * size[..., None]
-    if not (shares >= 0.0).all() or not ((made <= points * (1.0 + _RELATIVE)) | (weights <= 0.0)[..., None]).all():
+    if (
+        not (shares >= 0.0).all()
+        or not ((made <= points * (1.0 + _RELATIVE)) | (weights <= 0.0)[..., None]).all()
+    ):
         raise CertificateError("hubs make up more of an atom than there is")
     total = np.bincount(corners.ravel(), (shares * (weights * size)[..., None]).ravel(), len(hubs))
     most = (hubs.T * total)[:, n_states:] * (1.0 - _SUMS)

@@ -80,9 +80,7 @@ def quantized(sensor: SensorBase, first: SensorBase | None, n_cells: int) -> Qua
     """
     before = None if first is None else quantization(scalar(first), 0, n_cells)
     one = scalar(sensor)
-    return QuantizedSensors(
-        tuple(quantization(one, a, n_cells) for a in range(one.n_actions or 1)), before
-    )
+    return QuantizedSensors(tuple(quantization(one, a, n_cells) for a in range(one.n_actions or 1)), before)
 
 
 def dilated(sensor: SensorBase, first: SensorBase | None, n_cells: int) -> DilatedSensors:

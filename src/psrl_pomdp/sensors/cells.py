@@ -55,7 +55,9 @@ def scalar(sensor: SensorBase) -> ScalarSensor:
     """
     if isinstance(sensor, ScalarSensor) and not sensor.depends_on_previous:
         return sensor
-    why = "have no probabilities of intervals" if isinstance(sensor, ContinuousSensor) else "are finite already"
+    why = (
+        "have no probabilities of intervals" if isinstance(sensor, ContinuousSensor) else "are finite already"
+    )
     if sensor.depends_on_previous:
         why = "depend on the state before the action"
     raise InvalidModelError(

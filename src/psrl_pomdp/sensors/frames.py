@@ -108,7 +108,9 @@ def frames(sensor: ScalarSensor, action: int, edges: Array) -> Frames:
     kept = n_states
     ends = np.stack([base[rows, pivot], base[rows, pivot] + kept * width[rows, pivot]], axis=1)
     least = (base[:, None] + slope[:, None] * ends[..., None]).min(axis=(1, 2))
-    square = (least < 0.0) | ~_worth_keeping(width, base, slope, pivot, masses, errors, reference)[rows, pivot]
+    square = (least < 0.0) | ~_worth_keeping(width, base, slope, pivot, masses, errors, reference)[
+        rows, pivot
+    ]
     slope[square] = 0.0
     base, width = _box(low, high, slope, pivot)
     width = np.where(_worth_keeping(width, base, slope, pivot, masses, errors, reference), width, 0.0)
@@ -151,9 +153,7 @@ def _worth_keeping(
         return np.asarray(width * width > relative * (1.0 + np.abs(base)))
 
 
-def ratio_bounds(
-    sensor: ScalarSensor, action: int, edges: Array, reference: Index
-) -> tuple[Array, Array]:
+def ratio_bounds(sensor: ScalarSensor, action: int, edges: Array, reference: Index) -> tuple[Array, Array]:
     """Return bounds on the ratios to the likelihood of the reference in the parts of each interval, [F, parts, S].
 
     They are widened by the rounding errors of logarithms; +inf where there is no bound.
