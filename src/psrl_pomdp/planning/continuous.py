@@ -138,6 +138,7 @@ class ContinuousRun:
                 return "sensor limit"
             if status == "stalled":
                 self._multichain = True
+                assert isinstance(bounds, BoundPair)
                 self._attempt(rung, bounds)
             elif status != _FINER:
                 return status
