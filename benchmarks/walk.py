@@ -3,10 +3,10 @@
     python benchmarks/walk.py
 
 The agent has Dirichlet rows. No episode ends and no refresh happens in the step that is shown. All code runs
-interpreted, so that the profiler sees every call. Reads of properties are left out. A function that is
-compiled by default is one stop of the walk, at the file of the function that Python calls; with `--inside`,
-the walk shows the functions that it calls too. The last line counts all changes of file, and those that are
-left without the snapshot that undoes a failed call.
+interpreted, so that the profiler sees every call. Reads of properties, and what they call, are left out. A
+function that is compiled by default is one stop of the walk, at the file of the function that Python calls;
+with `--inside`, the walk shows the functions that it calls too. The last line counts all changes of file, and
+those that are left without the snapshot that undoes a failed call.
 """
 
 from __future__ import annotations
@@ -34,6 +34,14 @@ def calls_of(agent: PSRLAgent, observation: int, inside: bool) -> list[tuple[str
     visited: list[tuple[str, str]] = []
     loops = {loop.py_func.__code__ for group in GROUPS for loop in group.loops}
 
+    def within_property(frame: FrameType | None) -> bool:
+        while frame is not None and Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+            owner, name = type(frame.f_locals.get("self")), frame.f_code.co_name
+            if isinstance(getattr(owner, name, None), property):
+                return True
+            frame = frame.f_back
+        return False
+
     def within_loop(frame: FrameType | None) -> bool:
         while frame is not None and frame.f_code not in loops:
             frame = frame.f_back
@@ -43,8 +51,7 @@ def calls_of(agent: PSRLAgent, observation: int, inside: bool) -> list[tuple[str
         path, name = Path(frame.f_code.co_filename), frame.f_code.co_name
         if event != "call" or not path.is_relative_to(PACKAGE) or "_numba" in path.parts:
             return
-        is_property = isinstance(getattr(type(frame.f_locals.get("self")), name, None), property)
-        if not is_property and (inside or not within_loop(frame.f_back)):
+        if not within_property(frame) and (inside or not within_loop(frame.f_back)):
             visited.append((str(path.relative_to(PACKAGE)), name))
 
     sys.setprofile(profile)

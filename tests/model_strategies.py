@@ -75,3 +75,37 @@ def random_model(seed: int, n_states: int = 2, n_actions: int = 3, n_readings: i
         sensor[:] = sensor[0]
     setting = Setting(sensor, rng.random((n_actions, n_states)), np.full(n_states, 1 / n_states))
     return POMDP(setting, 0.98 * transition + 0.02 / n_states)
+
+
+def previous_state_model(seed: int, n_states: int = 2, n_actions: int = 2, n_readings: int = 2) -> POMDP:
+    """Random; what is read depends on the state before the action, the action and the state after it."""
+    rng = np.random.default_rng(seed)
+    transition = rng.dirichlet(np.ones(n_states), size=(n_actions, n_states))
+    sensor = rng.dirichlet(np.full(n_readings, 0.3), size=(n_actions, n_states, n_states))
+    setting = Setting(
+        sensor, rng.random((n_actions, n_states)), np.full(n_states, 1 / n_states), units=Units(0.0, 1.0)
+    )
+    return POMDP(setting, 0.98 * transition + 0.02 / n_states)
+
+
+def remembering_states(model: POMDP) -> POMDP:
+    """The same system with pairs (state, state before it) as states and an ordinary table, for [A, S, S', O].
+
+    Pair (s, p) has the number s S + p. At the start, every state is paired with state 0.
+    """
+    own, n = model.setting, model.n_states
+    transition = np.zeros((model.n_actions, n, n, n, n))
+    for s in range(n):
+        transition[:, s, :, :, s] = model.transition[:, None, s]
+    sensor = own.observation.transpose(0, 2, 1, 3)
+    initial = np.zeros((n, n))
+    initial[:, 0] = own.initial
+    first = None if own.first_observation is None else np.repeat(own.first_observation, n, axis=0)
+    setting = Setting(
+        sensor.reshape(model.n_actions, n * n, -1),
+        np.repeat(own.cost, n, axis=1),
+        initial.ravel(),
+        first,
+        units=own.units,
+    )
+    return POMDP(setting, transition.reshape(model.n_actions, n * n, n * n))

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from .inference.filter_bank import FilterBank
     from .inference.kernel_groups import KernelGroup
     from .inference.sampled_filter import PossibleStates, RefreshRule, SampledFilter
+    from .inference.step_codes import Steps
     from .models import POMDP, Setting
 
-Observation: TypeAlias = int | str | None  # a number or a name; None is a missing observation
+# A number or a name, a real number, or a vector; None is a missing observation.
+Observation: TypeAlias = int | str | float | npt.ArrayLike | None
 State: TypeAlias = Mapping[str, object]  # arrays, numbers and strings, which can be stored in a file
 
 
@@ -38,9 +40,10 @@ State: TypeAlias = Mapping[str, object]  # arrays, numbers and strings, which ca
 
 @runtime_checkable
 class Sensor(Protocol):
-    """An observation model η: the distribution of the observation given the action and the state it led to.
+    """An observation model η whose observations are real numbers, counts or vectors.
 
-    `Setting` implements this protocol for a finite set of observations.
+    The base class `psrl_pomdp.sensors.base.ContinuousSensor` adds what `Setting` needs beside these methods.
+    If there are finitely many observations, `Setting` takes a table instead.
     """
 
     @property
@@ -48,20 +51,20 @@ class Sensor(Protocol):
         """The number of states."""
 
     @property
-    def n_actions(self) -> int:
-        """The number of actions."""
+    def n_actions(self) -> int | None:
+        """The number of actions, or None if the distribution is the same for every action."""
 
-    def likelihood(self, action: int | None, observation: Any) -> Array:
-        """Return η(observation | action, s′) for every s′, shape [S].
+    def log_likelihood(self, action: int, observations: Array) -> Array:
+        """Return log η(y | action, s′) of T observations under every s′, shape [T, S]."""
 
-        `action` is None before the first action.
-        """
-
-    def sample_observation(self, rng: np.random.Generator, action: int | None, state: int) -> Any:
-        """Draw an observation in `state`, which `action` led to.
-
-        `action` is None before the first action.
-        """
+    def draw(
+        self,
+        rng: np.random.Generator,
+        action: int,
+        states: npt.NDArray[np.int64],
+        previous: npt.NDArray[np.int64] | None = None,
+    ) -> Array:
+        """Draw one observation in each of `states`, to which `action` led from `previous`."""
 
 
 # -- priors and posteriors ------------------------------------------------------------------------------
@@ -73,6 +76,9 @@ class ModelSample(NamedTuple):
     kernel: Array  # [A, S, S']
     belief: Array  # [S]
     kernel_index: int | None = None  # the number of the kernel in a finite set; plans are cached by it
+    # The POMDP without its transition kernel, with a sampled observation model and sampled costs, if these
+    # are unknown; None stands for the prior's setting.
+    setting: Setting | None = None
 
 
 class Prior(Protocol):
@@ -229,7 +235,7 @@ class Compilable(Protocol):
     def filter_bank(self) -> tuple[FilterBank, PossibleStates, RefreshRule]:
         """Return the filter bank, the possible states, and the rule that says when a refresh is due."""
 
-    def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
+    def commit(self, steps: Steps, *, refresh: bool) -> None:
         """Record steps that a compiled loop has taken with the filter bank.
 
         `refresh` is True if the loop stopped because a refresh is due.

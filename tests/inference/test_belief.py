@@ -9,6 +9,8 @@ import pytest
 from numba import njit
 
 import psrl_pomdp._numba.machine_code  # noqa: F401 - tells numba of our functions
+from filter_banks import first_likelihood, new_bank, update, update_many
+from filter_banks import start as start_filters
 from oracles import every_path, random_kernel
 from psrl_pomdp import Setting
 from psrl_pomdp.inference import filter_bank as belief
@@ -45,8 +47,8 @@ def test_filters_agree_with_every_path(n_states: int, by_action: bool, first: bo
     readings[2] = None
     o_1 = 1 if first else None
 
-    own = belief.make_filter_bank(setting, kernels, prior)
-    assert belief.start_filters(own, np.ascontiguousarray(initial.T), belief.first_likelihood(setting, o_1))
+    own = new_bank(setting, kernels, prior)
+    assert start_filters(own, np.ascontiguousarray(initial.T), first_likelihood(setting, o_1))
     for t in range(6):
         exact = every_path(setting, kernels, initial, o_1, actions[: t + 1], readings[:t])
         weights = prior * exact.likelihood / (prior * exact.likelihood).sum()
@@ -56,7 +58,7 @@ def test_filters_agree_with_every_path(n_states: int, by_action: bool, first: bo
         assert belief.counts(own).sum(axis=0).transpose(2, 0, 1) == pytest.approx(before.visits, abs=1e-13)
         if t < 5:
             o = readings[t]
-            assert belief.update(own, actions[t], 3 if o is None else o)
+            assert update(own, actions[t], 3 if o is None else o)
             assert own.expected == pytest.approx(np.einsum("m,mas->as", weights, exact.visits), abs=1e-13)
 
 
@@ -64,19 +66,19 @@ def test_visits_by_present_state() -> None:
     """φ itself, not only its sum: the mean number of visits where the present state is x."""
     setting = Setting(np.full((2, 1), 1.0), np.zeros((1, 2)), [0.5, 0.5], first_observation=None)
     kernels = np.array([[[[0.9, 0.1], [0.2, 0.8]]]])
-    own = belief.make_filter_bank(setting, kernels, np.ones(1))
-    belief.start_filters(own, np.full((2, 1), 0.5), np.ones(2))
-    belief.update(own, 0, 0)
+    own = new_bank(setting, kernels, np.ones(1))
+    start_filters(own, np.full((2, 1), 0.5), np.ones(2))
+    update(own, 0, 0)
     assert pytest.approx(0.5 * kernels[0, 0]) == belief.counts(own)[:, 0, :, 0].T
 
 
 def test_impossible_reading_changes_nothing() -> None:
     setting = Setting(np.eye(2), np.zeros((1, 2)), [1.0, 0.0])
-    own = belief.make_filter_bank(setting, np.array([[[[1.0, 0.0], [0.0, 1.0]]]]), np.ones(1))
-    assert not belief.start_filters(own, np.array([[1.0], [0.0]]), np.array([0.0, 1.0]))
-    assert belief.start_filters(own, np.array([[1.0], [0.0]]), np.array([1.0, 0.0]))
+    own = new_bank(setting, np.array([[[[1.0, 0.0], [0.0, 1.0]]]]), np.ones(1))
+    assert not start_filters(own, np.array([[1.0], [0.0]]), np.array([0.0, 1.0]))
+    assert start_filters(own, np.array([[1.0], [0.0]]), np.array([1.0, 0.0]))
     kept = [own.belief.copy(), belief.counts(own), belief.weights(own), own.expected.copy()]
-    assert not belief.update(own, 0, 1)
+    assert not update(own, 0, 1)
     for now, then in zip(
         (own.belief, belief.counts(own), belief.weights(own), own.expected), kept, strict=True
     ):
@@ -103,20 +105,20 @@ def test_a_kernel_far_behind_can_come_back() -> None:
     """4,000 readings against it and 5,000 for it: with linear weights it would be lost for good."""
     setting = Setting([[0.6, 0.4], [0.4, 0.6]], np.zeros((1, 2)), [0.5, 0.5], first_observation=None)
     kernels = np.array([[[[1.0, 0.0], [1.0, 0.0]]], [[[0.0, 1.0], [0.0, 1.0]]]])
-    own = belief.make_filter_bank(setting, kernels, np.full(2, 0.5))
-    belief.start_filters(own, np.full((2, 2), 0.5), np.ones(2))
+    own = new_bank(setting, kernels, np.full(2, 0.5))
+    start_filters(own, np.full((2, 2), 0.5), np.ones(2))
     readings = np.concatenate([np.zeros(4000, dtype=int), np.ones(5000, dtype=int)])
-    assert belief.update_many(own, np.zeros(9000, dtype=int), readings) == 9000
+    assert update_many(own, np.zeros(9000, dtype=int), readings) == 9000
     logs = own.log_weight + np.log(own.product)
     assert logs[1] - logs[0] == pytest.approx(1000 * log(1.5), rel=1e-9)
 
 
 def test_a_chance_that_is_nearly_zero_is_not_zero() -> None:
     setting = Setting([[1e-300, 1.0], [1e-300, 1.0]], np.zeros((1, 2)), [0.5, 0.5], first_observation=None)
-    own = belief.make_filter_bank(setting, np.full((1, 1, 2, 2), 0.5), np.ones(1))
-    belief.start_filters(own, np.full((2, 1), 0.5), np.ones(2))
+    own = new_bank(setting, np.full((1, 1, 2, 2), 0.5), np.ones(1))
+    start_filters(own, np.full((2, 1), 0.5), np.ones(2))
     for _ in range(5):
-        assert belief.update(own, 0, 0)
+        assert update(own, 0, 0)
     assert own.belief.sum() == pytest.approx(1.0)
     assert own.log_weight[0] > -np.inf
     assert own.product[0] > 0.0

@@ -9,6 +9,8 @@ import pytest
 from scipy.special import digamma
 from scipy.stats import beta as beta_law
 
+from filter_banks import first_likelihood, new_bank, update, update_many
+from filter_banks import start as start_filters
 from oracles import every_path
 from psrl_pomdp import (
     DirichletPosterior,
@@ -23,8 +25,10 @@ from psrl_pomdp.inference import filter_bank as belief
 from psrl_pomdp.inference import hmc
 from psrl_pomdp.inference.dirichlet_prior import log_dirichlet
 from psrl_pomdp.inference.hidden_paths import expected_transitions, sample_paths, tabulate
+from psrl_pomdp.inference.history import History
 from psrl_pomdp.inference.refresh import AdaptationState, beliefs_and_visits, gibbs, hamiltonian
-from psrl_pomdp.inference.rows import FreeRows, to_kernels
+from psrl_pomdp.inference.rows import FreeRows
+from psrl_pomdp.inference.step_codes import Steps
 from psrl_pomdp.inference.workspace import flat
 from psrl_pomdp.testing.calibration import (
     functionals,
@@ -65,6 +69,12 @@ def lived(prior: DirichletPrior, length: int, seed: int) -> DirichletPosterior:
     return posterior
 
 
+def codes_at(past: History, i: int) -> tuple[int, int]:
+    """Action and code of step i."""
+    action, reading = past.reading(i)
+    return action, reading.code
+
+
 def space_of(posterior: DirichletPosterior) -> tuple[Any, ...]:
     space, kernels = posterior._space, flat(posterior._filters.transition.copy())
     return kernels, space.joint, space.alpha, space.checkpoints, space.shares, np.zeros_like(kernels)
@@ -84,11 +94,11 @@ def test_a_refresh_finds_beliefs_and_visits_of_new_kernels(sharpness: float, sti
     posterior.refresh()
     assert (posterior.weights == 1 / posterior.size).all()
     kernels, past = posterior.kernels, posterior._past
-    again = belief.make_filter_bank(prior.setting, kernels, np.ones(posterior.size))
+    again = new_bank(prior.setting, kernels, np.ones(posterior.size))
     start = np.repeat(prior.setting.initial[:, None], posterior.size, axis=1)
-    belief.start_filters(again, start, belief.first_likelihood(prior.setting, None))
-    steps = [past.step(i) for i in range(past.length)]
-    belief.update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
+    start_filters(again, start, first_likelihood(prior.setting, None))
+    steps = [codes_at(past, i) for i in range(past.length)]
+    update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
     assert posterior._filters.belief == pytest.approx(again.belief, abs=1e-9)
     assert belief.counts(posterior._filters) == pytest.approx(belief.counts(again), abs=1e-7)
 
@@ -102,10 +112,10 @@ def test_visits_of_chains_that_forget_slowly() -> None:
     stay = np.eye(3)[None, :, :, None]
     kernels = np.repeat((1 - leave) * stay + 0.5 * leave * (1 - stay), 2, axis=0)
     found, visits = beliefs_and_visits(kernels, past, posterior._space)
-    again = belief.make_filter_bank(prior.setting, kernels.transpose(3, 0, 1, 2), np.ones(size))
-    belief.start_filters(again, np.repeat(past.start[:, None], size, axis=1), np.ones(3))
-    steps = [past.step(i) for i in range(past.length)]
-    belief.update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
+    again = new_bank(prior.setting, kernels.transpose(3, 0, 1, 2), np.ones(size))
+    start_filters(again, np.repeat(past.start[:, None], size, axis=1), np.ones(3))
+    steps = [codes_at(past, i) for i in range(past.length)]
+    update_many(again, np.array([a for a, _ in steps]), np.array([o for _, o in steps]))
     assert found == pytest.approx(again.belief, abs=1e-9)
     assert visits.transpose(2, 0, 1, 3) == pytest.approx(belief.counts(again), abs=1e-7)
 
@@ -113,25 +123,29 @@ def test_visits_of_chains_that_forget_slowly() -> None:
 def test_expected_transitions_and_their_likelihood_by_enumeration() -> None:
     prior = structured(0.4)
     posterior = lived(prior, 4, 3)
-    steps = [posterior._past.step(i) for i in range(4)]
+    steps = [codes_at(posterior._past, i) for i in range(4)]
     actions, readings = [a for a, _ in steps], [None if o == 3 else o for _, o in steps]
     space, past = posterior._space, posterior._past
     kernels, joint, alpha, checkpoints, shares, expected = space_of(posterior)
     logs = np.zeros(posterior.size)
     tabulate(kernels, space.likelihood, joint)
+    first = np.zeros(3 * posterior.size)
     expected_transitions(
         space.states,
-        past.codes,
         space.action_of,
+        past.codes,
+        past.rows,
         4,
-        past.start,
+        space.start(past.start),
         joint,
         alpha,
         checkpoints,
         shares,
         logs,
+        first,
         expected,
     )
+    assert first.reshape(3, -1).sum(axis=0) == pytest.approx(1.0)
     start = np.repeat(prior.setting.initial[None], posterior.size, axis=0)
     exact = every_path(prior.setting, posterior.kernels, start, None, actions, readings)
     assert np.exp(logs) == pytest.approx(exact.likelihood, rel=1e-12)
@@ -144,19 +158,21 @@ def test_paths_are_drawn_as_often_as_expected() -> None:
     prior = dense(0.4)
     posterior = lived(prior, 20, 4)
     posterior._log_rows[...] = posterior._log_rows[:, :, :1]  # all kernels the same
-    posterior._filters.transition[...] = to_kernels(posterior._rows, posterior._log_rows)
+    posterior._filters.transition[...] = posterior._rows.kernels(posterior._log_rows)
     space, past = posterior._space, posterior._past
     kernels, joint, alpha, checkpoints, shares, expected = space_of(posterior)
+    tabulate(kernels, space.likelihood, joint)
     drawn = []
     for seed in range(400):
         counts = np.zeros(kernels.shape, dtype=np.int32)
         counter = np.uint64(seed * 1_000_003)
-        common = (past.codes, space.action_of, past.length, past.start, joint, alpha, checkpoints)
-        sample_paths(space.states, kernels, space.likelihood, *common, counter, counts)
+        common = (past.codes, past.rows, past.length, space.start(past.start), joint, alpha, checkpoints)
+        state = np.zeros(posterior.size, dtype=np.uint32)
+        sample_paths(space.states, kernels, space.action_of, *common, counter, state, counts)
         drawn.append(counts.reshape(2, 3, 3, -1))
     logs = np.zeros(posterior.size)
-    common = (past.codes, space.action_of, past.length, past.start, joint, alpha, checkpoints)
-    expected_transitions(space.states, *common, shares, logs, expected)
+    first = np.zeros(3 * posterior.size)
+    expected_transitions(space.states, space.action_of, *common, shares, logs, first, expected)
     samples = np.concatenate(drawn, axis=-1)
     error = samples.std(axis=-1) / np.sqrt(samples.shape[-1]) + 1e-12
     z = (samples.mean(axis=-1) - expected.reshape(2, 3, 3, -1)[..., 0]) / error
@@ -218,10 +234,10 @@ def test_one_unknown_number_agrees_with_a_fine_grid(sharpness: float) -> None:
     p = (np.arange(2000) + 0.5) / 2000
     kernels = np.repeat(prior.mean[None], 2000, axis=0)
     kernels[:, 0, 0] = np.stack([p, 1 - p, 0 * p], axis=1)
-    exact = belief.make_filter_bank(setting, kernels, p / p.sum())  # Beta(2, 1)
-    belief.start_filters(exact, np.full((3, 2000), 1 / 3), belief.first_likelihood(setting, history.first))
+    exact = new_bank(setting, kernels, p / p.sum())  # Beta(2, 1)
+    start_filters(exact, np.full((3, 2000), 1 / 3), first_likelihood(setting, history.first))
     for a, o in zip(history.actions, history.observations, strict=True):
-        belief.update(exact, a, 3 if o is None else o)
+        update(exact, a, 3 if o is None else o)
     weights = belief.weights(exact)
     mean = weights @ p
     spread = np.sqrt(weights @ (p - mean) ** 2)
@@ -252,7 +268,7 @@ def test_moves_leave_the_posterior_invariant(prior: DirichletPrior, move: str) -
         log_rows = np.repeat(_log_rows(posterior._rows, world.kernel)[..., None], 8, axis=-1)
         for _ in range(3):
             log_rows = _moved(posterior, log_rows, move, rng)
-        moved = to_kernels(posterior._rows, log_rows).transpose(3, 0, 1, 2)
+        moved = posterior._rows.kernels(log_rows).transpose(3, 0, 1, 2)
         kernels = np.concatenate([world.kernel[None], moved])
         found = functionals(prior.setting, kernels, world.initial, world.history)
         gaps.append(found[1:].mean(axis=0) - found[0])
@@ -263,7 +279,8 @@ def _write(posterior: DirichletPosterior, history: Any) -> None:
     """A history without its effect on the ensemble."""
     lost = posterior.setting.n_observations
     readings = np.array([lost if o is None else o for o in history.observations])
-    posterior._past.write(np.array(history.actions), readings)
+    nothing = np.zeros((0, 3))
+    posterior._past.write_steps(Steps(np.array(history.actions), readings, nothing, np.zeros(0)))
     posterior._past.length = len(readings)
     posterior._space.fit(len(readings))
 
@@ -318,12 +335,12 @@ def test_geweke(move: str) -> None:
     log_rows = log_dirichlet(rng, posterior._rows.concentration)[..., None]
     values = []
     for _ in range(4000):
-        kernel = to_kernels(posterior._rows, log_rows)[..., 0]
+        kernel = posterior._rows.kernels(log_rows)[..., 0]
         _write(posterior, simulate_from_prior(_Fixed(prior, kernel), 5, rng).history)
         posterior._past.length = 5
         log_rows = _moved(posterior, log_rows, move, rng)
         posterior._past.length = 0
-        theta = to_kernels(posterior._rows, log_rows)[..., 0]
+        theta = posterior._rows.kernels(log_rows)[..., 0]
         values.append([theta[0, 0, 0], theta[0, 1, 1], theta[0, 1, 2], theta[1, 2, 0], *theta[0, 1, :2] ** 2])
     alpha = prior.concentration
     total = alpha.sum(axis=-1)

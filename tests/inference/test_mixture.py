@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from filter_banks import first_likelihood, new_bank, update_many
+from filter_banks import start as start_filters
 from own_priors import PUMP, WearPrior
 from psrl_pomdp import (
     POMDP,
@@ -77,12 +79,12 @@ def test_a_refresh_of_one_group_finds_beliefs_and_visits_and_leaves_the_others()
         assert not changed[:begin].any()
         assert not changed[end:].any()
     size = posterior.size
-    again = belief.make_filter_bank(PUMP, posterior.kernels, np.ones(size))
+    again = new_bank(PUMP, posterior.kernels, np.ones(size))
     start = np.repeat(PUMP.initial[:, None], size, axis=1)
-    belief.start_filters(again, start, belief.first_likelihood(PUMP, history.first))
+    start_filters(again, start, first_likelihood(PUMP, history.first))
     lost = PUMP.n_observations
     readings = np.array([lost if o is None else o for o in history.observations])
-    belief.update_many(again, np.array(history.actions), readings)
+    update_many(again, np.array(history.actions), readings)
     alive = posterior.weights > 0
     assert posterior.beliefs[alive] == pytest.approx(again.belief.T[alive], abs=1e-9)
     assert belief.counts(posterior._filters)[..., alive] == pytest.approx(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from model_strategies import models
+from model_strategies import models, previous_state_model
 from psrl_pomdp import POMDP, InvalidModelError, ParseError, Setting, Units, load, problem, save
 from psrl_pomdp.io import MAX_ENTRIES
 from psrl_pomdp.io.array_files import read_json, read_npz, write_json, write_npz
@@ -182,3 +182,45 @@ def test_saving_is_atomic_and_leaves_ordinary_permissions(
 def test_unknown_endings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidModelError, match=r"unknown ending '.pomdpx'; known are .pomdp"):
         save(problem("tiger"), tmp_path / "tiger.pomdpx")
+
+
+@pytest.mark.parametrize("ending", ["json", "npz"])
+@pytest.mark.parametrize("seed", range(3))
+def test_observations_that_depend_on_the_state_before_are_exact(
+    ending: str, seed: int, tmp_path: Path
+) -> None:
+    model = previous_state_model(seed, 2 + seed, 2, 3 - seed)
+    if seed == 1:
+        first = np.full((3, 2), 0.5)
+        model = POMDP(
+            model.setting.replace(first_observation=first, states=["x", "y", "z"]), model.transition
+        )
+    save(model, tmp_path / f"model.{ending}")
+    again = load(tmp_path / f"model.{ending}")
+    assert again == model
+    assert again.setting.observation.shape == model.setting.observation.shape
+    assert again.setting.has_first_observation == (seed == 1)
+    entries = model.setting.observation.size
+    load(tmp_path / f"model.{ending}", max_entries=entries)
+    with pytest.raises(ParseError, match=f"the limit is {entries - 1} numbers"):
+        load(tmp_path / f"model.{ending}", max_entries=entries - 1)
+
+
+def test_rows_by_pairs_of_states_are_checked(tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    save(previous_state_model(0), file)
+    contents = json.loads(file.read_text())
+    contents["observation"][1][0][1] = [0.5, 0.6]
+    file.write_text(json.dumps(contents))
+    with pytest.raises(ParseError, match=r"observation\[a=1, s=0, s′=1\] sums to 1.1"):
+        load(file)
+    contents["observation"] = [[[[1.0]]]]
+    file.write_text(json.dumps(contents))
+    with pytest.raises(ParseError, match=r"observation has shape \(1, 1, 1, 1\), expected \(2, 2, 2, 1\)"):
+        load(file)
+
+
+def test_pomdp_files_refuse_observations_that_depend_on_the_state_before(tmp_path: Path) -> None:
+    with pytest.raises(InvalidModelError, match=r"the state before the action.*save as \.json or \.npz"):
+        save(previous_state_model(0), tmp_path / "model.pomdp")
+    assert not (tmp_path / "model.pomdp").exists()

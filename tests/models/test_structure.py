@@ -125,3 +125,93 @@ def test_one_state() -> None:
     assert facts.communicating
     assert facts.perfect_observation
     assert facts.recurrent_classes[0].period == 1
+
+
+# -- observations that depend on the state before the action -----------------------------------------
+
+
+def least_image(table: Array, possible: Array, x: Array) -> float:
+    """The least |Σ q(s, s') η(· | s, s')| over q on possible pairs whose sums over s are x, by least squares."""
+    pairs = [(s, t) for t in range(len(x)) for s in range(len(x)) if possible[s, t]]
+    first: dict[int, int] = {}
+    for s, t in pairs:
+        first.setdefault(t, s)
+    fixed = sum(x[t] * table[s, t] for t, s in first.items())
+    free = np.array([table[s, t] - table[first[t], t] for s, t in pairs])
+    best, *_ = np.linalg.lstsq(free.T, -fixed, rcond=None)
+    return float(np.linalg.norm(fixed + best @ free))
+
+
+@pytest.mark.parametrize("n_readings", [3, 5, 12])
+def test_margins_of_tables_by_pairs_of_states(n_readings: int) -> None:
+    rng = np.random.default_rng(n_readings)
+    transition = oracles.random_kernel(rng, 2, 3, 0.6)
+    transition[0, :, 2] = 0.0
+    transition[0, :, 0] += 0.1
+    transition /= transition.sum(axis=-1, keepdims=True)
+    table = rng.dirichlet(np.ones(n_readings), size=(2, 3, 3))
+    table[1] = table[1, :1]  # the second action's does not depend on it
+    facts = analyze_structure(world(transition, table))
+    directions = rng.normal(size=(4000, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    images = np.zeros((2, len(directions)))
+    for a in range(2):
+        possible = (transition[a] > 0) | ~(transition[a] > 0).any(axis=0)
+        images[a] = [least_image(table[a], possible, x) for x in directions]
+    assert facts.sensor_margins[1] == pytest.approx(smallest_singular_value(table[1, 0]), abs=1e-14)
+    for found, least in zip(
+        (*facts.sensor_margins, facts.sensor_margin),
+        (*images.min(axis=1), np.sqrt((images**2).mean(axis=0)).min()),
+        strict=True,
+    ):
+        assert found <= least + 1e-12
+        assert found == pytest.approx(least, rel=0.05, abs=0.02)
+    if n_readings == 12:
+        assert min(facts.sensor_margins) > 0.01
+
+
+def test_whether_the_state_has_changed_does_not_tell_the_state() -> None:
+    same = np.stack([np.eye(2), 1 - np.eye(2)], axis=-1)
+    facts = analyze_structure(world(np.full((1, 2, 2), 0.5), same[None]))
+    assert facts.sensor_margin == facts.sensor_margins[0] == 0.0
+    assert not facts.perfect_observation
+    assert facts.blind_actions == ()
+    assert facts.indistinguishable_states == ()
+    # But it does where no state comes from two others.
+    facts = analyze_structure(world(np.array([[[0.0, 1.0], [0.5, 0.5]]]), same[None]))
+    assert facts.sensor_margin == 0.0
+    facts = analyze_structure(world(np.array([[[1.0, 0.0], [0.0, 1.0]]]), same[None]))
+    assert facts.sensor_margin == 0.0
+    assert not facts.perfect_observation
+    facts = analyze_structure(world(np.array([[[0.5, 0.5], [0.5, 0.5]]]), np.eye(2)[None, None].repeat(2, 1)))
+    assert facts.perfect_observation
+    assert facts.sensor_margin == pytest.approx(1.0)
+
+
+def test_states_that_observations_cannot_tell_apart_before_or_after() -> None:
+    rng = np.random.default_rng(2)
+    small = rng.dirichlet(np.ones(3), size=(2, 2, 2))
+    kind = [0, 1, 1]
+    table = small[:, kind][:, :, kind]
+    transition = oracles.random_kernel(rng, 2, 3)
+    assert analyze_structure(world(transition, table)).indistinguishable_states == ((1, 2),)
+    before = table.copy()
+    before[0, 2, 0] = [0.2, 0.3, 0.5]  # as the state before it, state 2 is another than state 1
+    facts = analyze_structure(world(transition, before))
+    assert facts.indistinguishable_states == ()
+    before[1] = [0.2, 0.3, 0.5]
+    assert analyze_structure(world(transition, before)).blind_actions == (1,)
+
+
+def test_a_table_that_repeats_an_ordinary_one_has_its_structure() -> None:
+    for name in ("tiger", "railway", "noisy-grid"):
+        model = problem(name)
+        own = model.setting
+        table = np.repeat(own.observation[:, None], own.n_states, axis=1)
+        one = analyze_structure(model)
+        other = analyze_structure(POMDP(own.replace(observation=table), model.transition))
+        assert other.sensor_margins == pytest.approx(one.sensor_margins, abs=1e-14)
+        assert other.sensor_margin == pytest.approx(one.sensor_margin, abs=1e-14)
+        assert other.indistinguishable_states == one.indistinguishable_states
+        assert other.blind_actions == one.blind_actions
+        assert other.perfect_observation == one.perfect_observation

@@ -23,6 +23,7 @@ from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.agents import compiled_steps as steps
 from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.inference import filter_bank as filtering
+from psrl_pomdp.inference.step_codes import StepCodes
 from psrl_pomdp.simulation import Simulation
 from psrl_pomdp.simulation.runs import log_spaced
 from psrl_pomdp.simulation.trace import Trace, first_belief
@@ -59,8 +60,10 @@ def test_a_run_is_the_same_wherever_its_arrays_lie(monkeypatch: pytest.MonkeyPat
     model, filters, rng = problem("separated"), filtering.make_filter_bank, np.random.default_rng(30)
     names = ("product", "scale", "weight", "chance", "expected", "lane_sums", "log_weight")
 
-    def neighbors(setting: Setting, kernels: Array, weights: Array) -> filtering.FilterBank:
-        own, memory, end = filters(setting, kernels, weights), np.zeros(1000), rng.integers(8)
+    def neighbors(
+        codes: StepCodes, kernels: Array, weights: Array, factors: Array | None = None
+    ) -> filtering.FilterBank:
+        own, memory, end = filters(codes, kernels, weights, factors), np.zeros(1000), rng.integers(8)
         placed: dict[str, Any] = {}
         for name in rng.permutation(names):
             array = getattr(own, name)

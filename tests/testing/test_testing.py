@@ -10,6 +10,7 @@ import pytest
 from own_priors import PUMP, ManyRates, WearPrior, WearWithGradient
 from psrl_pomdp import DirichletPrior, FinitePrior, MixturePrior
 from psrl_pomdp.inference.ensemble_posterior import EnsemblePosterior
+from psrl_pomdp.inference.step_codes import Steps
 from psrl_pomdp.testing import check_posterior, check_prior
 
 WEAR = WearPrior()
@@ -191,8 +192,8 @@ def test_broken_priors_are_told(prior: Any, says: str) -> None:
 class LosesSteps(EnsemblePosterior):
     """What the compiled loop has done is not in the history."""
 
-    def commit(self, actions: Any, observations: Any, *, refresh: bool) -> None:
-        super().commit(actions[1:], observations[1:], refresh=refresh)
+    def commit(self, steps: Steps, *, refresh: bool) -> None:
+        super().commit(Steps(*(array[1:] for array in steps)), refresh=refresh)
 
 
 class IgnoresWeights(EnsemblePosterior):

@@ -6,7 +6,7 @@ episode ends. `PSRLAgent.act` gives the same run one observation at a time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,8 @@ import numpy.typing as npt
 from .._utils.arrays import Array
 from ..inference.filter_bank import FilterBank
 from ..inference.sampled_filter import PossibleStates, RefreshRule
+from ..inference.step_codes import CAME, Steps, likelihood_rows
+from ..sensors.base import ContinuousSensor
 from . import compiled_steps as steps
 from .episode_planning import warn_of_coarse_plan
 
@@ -23,6 +25,36 @@ if TYPE_CHECKING:
 Codes = npt.NDArray[np.uint16]
 
 
+class ObservationsAhead(NamedTuple):
+    """Observations without numbers that the environment would emit in the next n steps.
+
+    Each step has one observation for each state, or for each action and state if the true sensor or the
+    agent's one depends on the action (E is 1 or A). The environment's action and state select one of them.
+    """
+
+    sensor: ContinuousSensor | None  # the true sensor; None if observations are numbered
+    values: Array  # [n, E·S] or [n, E·S, d]
+    rows: Array  # [n, E·S, S']: their likelihoods under the true sensor
+    present: Array  # the observation before these steps, shape [] or [d]
+
+
+NUMBERED = ObservationsAhead(None, np.zeros(0), np.zeros((0, 0, 0)), np.zeros(0))
+
+
+def rows_ahead(sensor: ContinuousSensor, values: Array, n_states: int) -> Array:
+    """Return the likelihoods of observations that are drawn ahead, shape [n, E·S, S′]."""
+    n_steps, n_places = values.shape[:2]
+    rows = np.empty((n_steps, n_places, n_states))
+    for first in range(0, n_places, n_states):
+        part = values[:, first : first + n_states]
+        flat = part.reshape(-1, *part.shape[2:])
+        action = 0 if sensor.n_actions is None else first // n_states
+        rows[:, first : first + n_states] = likelihood_rows(sensor, action, flat).reshape(
+            n_steps, -1, n_states
+        )
+    return rows
+
+
 def run_compiled(
     agent: PSRLAgent,
     environment: steps.EnvironmentState,
@@ -30,6 +62,7 @@ def run_compiled(
     actions: Codes,
     observations: Codes,
     begin: int,
+    ahead: ObservationsAhead = NUMBERED,
 ) -> int:
     """Run up to the end of the episode, or one step per row of `uniforms`.
 
@@ -39,19 +72,79 @@ def run_compiled(
     assert agent.action is not None
     bank: tuple[FilterBank, PossibleStates, RefreshRule] = agent.posterior.filter_bank()
     now = agent.current_episode
+    before = agent.action
     flags = np.array([agent.action, agent.observation_processed, 0])
+    own = _own_rows(agent, ahead)
+    pending = np.ones(agent.setting.n_states)
+    if ahead.sensor is not None and not agent.observation_processed:
+        row = agent.step_codes.reading(agent.action, ahead.present[()]).row
+        assert row is not None
+        pending = row
     done, why = steps.run_episode(
-        environment, uniforms, *bank, now.sampled_filter, now.policy, agent.episode_clock,
-        flags, actions, observations, begin,
+        environment, uniforms, ahead.rows, own, pending, *bank, now.sampled_filter, now.policy,
+        agent.episode_clock, flags, actions, observations, begin,
     )  # fmt: skip
     first = begin - 1 + agent.observation_processed
     processed = slice(first, first + int(flags[steps.N_PROCESSED]))
+    taken = _processed(agent, before, processed, begin, actions, observations, own, pending, ahead)
     agent.action = int(flags[steps.LAST_ACTION])
     agent.observation_processed = int(flags[steps.OBSERVATION_PROCESSED])
-    agent.posterior.commit(actions[processed], observations[processed], refresh=why == steps.REFRESH)
+    agent.posterior.commit(taken, refresh=why == steps.REFRESH)
     if why in (steps.IMPOSSIBLE, steps.TOO_UNLIKELY):
-        # This raises the error, which names the observation.
-        agent.posterior.update(agent.action, int(environment.present[steps.OBSERVATION]))
+        _raise_impossible(agent, environment, begin + done - 1, begin, ahead)
     agent.end_episode_if_over()
     warn_of_coarse_plan(agent)
     return int(done)
+
+
+def _own_rows(agent: PSRLAgent, ahead: ObservationsAhead) -> Array:
+    """Return the likelihoods of the observations ahead under the agent's sensor, shape [n, E·S, S′]."""
+    sensor = agent.setting.sensor
+    if ahead.sensor is None:
+        return ahead.rows
+    assert isinstance(sensor, ContinuousSensor)
+    if sensor is ahead.sensor or sensor == ahead.sensor:
+        return ahead.rows
+    return rows_ahead(sensor, ahead.values, agent.setting.n_states)
+
+
+def _processed(
+    agent: PSRLAgent,
+    action: int,
+    processed: slice,
+    begin: int,
+    actions: Codes,
+    observations: Codes,
+    own: Array,
+    pending: Array,
+    ahead: ObservationsAhead,
+) -> Steps:
+    """Return the steps whose observations have updated the filters."""
+    n_states = agent.setting.n_states
+    taken, codes = actions[processed].astype(np.int64), observations[processed].astype(np.int64)
+    if ahead.sensor is None:
+        return Steps(taken, codes, np.zeros((0, n_states)), np.zeros(0))
+    rows = np.ones((len(taken), n_states))
+    values = np.full((len(taken), *agent.step_codes.value_shape), np.nan)
+    for k, i in enumerate(range(processed.start - begin, processed.stop - begin)):
+        rows[k] = pending if i < 0 else own[i, codes[k]]
+        values[k] = ahead.present if i < 0 else ahead.values[i, codes[k]]
+    return Steps(taken, np.full(len(taken), CAME), rows, values)
+
+
+def _raise_impossible(
+    agent: PSRLAgent, environment: steps.EnvironmentState, last: int, begin: int, ahead: ObservationsAhead
+) -> None:
+    """Raise the error of the posterior, which names the observation."""
+    assert agent.action is not None
+    number = int(environment.present[steps.OBSERVATION])
+    if ahead.sensor is None:
+        codes = agent.step_codes
+        observation, cost = divmod(number, codes.n_costs + 1)
+        seen = agent.setting.seen_cost
+        value = None if seen is None or cost == codes.n_costs else float(seen.values[cost])
+        given = None if observation == codes.n_observations else observation
+        agent.posterior.update(agent.action, given, *([value] if seen is not None else []))
+        return
+    value = ahead.present if last < begin else ahead.values[last - begin, number]
+    agent.posterior.update(agent.action, value[()])

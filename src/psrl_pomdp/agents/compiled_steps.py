@@ -13,7 +13,7 @@ import numpy as np
 
 from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index
-from ..inference.filter_bank import FilterBank, sample_categorical, update
+from ..inference.filter_bank import FilterBank, matrix_number, sample_categorical, update
 from ..inference.sampled_filter import (
     PossibleStates,
     RefreshRule,
@@ -55,7 +55,9 @@ class CompiledPolicy(NamedTuple):
     actions: Index  # [N]: the action of each vector, which is a node of the controller
     successors: Index  # [N, O]: the node that follows each observation
     node: Index  # [1]: the present node of the controller; −1 if the policy is a function of the belief
-    likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a missing observation
+    likelihood: Array  # [A, O + 1, S']: η(o | s′) of the observations that the plan tells apart, and ones
+    codes: Index  # [O]: the codes of these observations if steps have matrices by code; else empty
+    observation_of: Index  # [R]: the observation of each code, −1 if it is incomplete; empty without codes
     cost: Array  # [A, S]
     action_values: Array  # [A]: c(b, a) + E[v(b′)]; computed if the policy is a function of the belief
     scratch: Array  # [2, S]
@@ -70,12 +72,19 @@ class EpisodeClock(NamedTuple):
 
 
 class EnvironmentState(NamedTuple):
-    """The true model, its present state, and the sums along the run."""
+    """The true model, its present state, and the sums along the run.
+
+    If observations have no numbers, those that each state would emit after each action are drawn ahead, E·S
+    for each step (E is A, or 1 if they do not depend on the action), and the number of an observation is its
+    place there.
+    """
 
     transition: Array  # [A, S, S']
-    sensor: Array  # [A, S', O]
+    matrices: Array  # [K, S, S']: those of the steps (`inference.step_codes`)
+    likelihood: Array  # [A, R, S']
+    emission: Array  # [A, S or 1, S', R]: the probability of each code; empty if observations have no numbers
     cost: Array  # [A, S]
-    present: Index  # [2]: the state, and the observation that the agent has not processed yet
+    present: Index  # [2]: the state, and the observation (its code) that the agent has not processed yet
     belief: Array  # [S]: h_t(·; θ*)
     visits: Index  # [A, S]: n_t(s, a)
     sums: Array  # [5]: see COST and the others
@@ -123,6 +132,13 @@ def lookahead_value(policy: CompiledPolicy, sampled: SampledFilter, action: int)
     total = 0.0
     for s in range(n_states):
         total += policy.cost[action, s] * belief[s, 0]
+    if len(policy.codes) > 0:
+        first = action * len(policy.observation_of)
+        for o in range(len(policy.codes)):
+            unnormalized(sampled.matrices, first + policy.codes[o], belief, joint)
+            total += value_at(policy.vectors, joint)
+        policy.action_values[action] = total
+        return
     for t in range(n_states):
         mass = 0.0
         for s in range(n_states):
@@ -135,6 +151,16 @@ def lookahead_value(policy: CompiledPolicy, sampled: SampledFilter, action: int)
     policy.action_values[action] = total
 
 
+@jit_noalloc(inner=True, linked=True)
+def unnormalized(matrices: Array, matrix: int, belief: Array, joint: Array) -> None:
+    """Compute b M in `joint[S']`, for the belief of a sampled kernel and the matrix with this number."""
+    for t in range(len(joint)):
+        mass = 0.0
+        for s in range(len(joint)):
+            mass += belief[s, 0] * matrices[matrix, s, t, 0]
+        joint[t] = mass
+
+
 @jit_noalloc(linked=True)
 def process_observation(
     policy: CompiledPolicy,
@@ -142,17 +168,20 @@ def process_observation(
     episode: EpisodeClock,
     expected: Array,
     likelihood: Array,
-    action: int,
+    matrix: int,
     observation: int,
 ) -> None:
     """Update h_{t+1}(·; θ_k), t and m̃_{t+1}, and set `clock[END_REASON]` if the episode is over.
+
+    The step is given by its likelihoods [S′] and the number of its matrix. `observation` is the number that
+    the plan gives it, for a controller; −1 if it is missing.
 
     The episode ends if t > SCHED(t_k, T_{k−1}), if a pseudo-count has more than doubled, or if the
     observation has probability 0 under θ_k.
     """
     clock, pseudo = episode.clock, episode.pseudo
-    update_sampled_filter(sampled, likelihood[action, observation], action)
-    if policy.node[0] >= 0 and observation < policy.successors.shape[1]:
+    update_sampled_filter(sampled, likelihood, matrix)
+    if policy.node[0] >= 0 and observation >= 0:
         policy.node[0] = policy.successors[policy.node[0], observation]
     clock[T] += 1
     t = clock[T]
@@ -193,9 +222,13 @@ def counts_doubled(pseudo: Index, pseudo_start: Index) -> bool:
 
 @jit_noalloc(error_model="numpy", linked=True)
 def environment_step(
-    environment: EnvironmentState, action: int, sampled: SampledFilter, uniforms: Array
+    environment: EnvironmentState, action: int, sampled: SampledFilter, uniforms: Array, rows: Array, i: int
 ) -> None:
-    """Draw the next state and observation after an action; update h(·; θ*), the visits and the sums."""
+    """Draw the next state and observation after an action; update h(·; θ*), the visits and the sums.
+
+    `rows[n, E·S, S′]` are the likelihoods of the observations that were drawn ahead, under the true sensor,
+    and i is the step; `rows` is empty if observations are numbered.
+    """
     transition, belief, sums = environment.transition[action], environment.belief, environment.sums
     state = environment.present[STATE]
     n_states = len(belief)
@@ -211,10 +244,23 @@ def environment_step(
     sums[BELIEF_GAP] += gap_belief
     sums[KERNEL_GAP] += gap_kernel
     environment.visits[action, state] += 1
+    previous = state
     state = sample_categorical(transition[state], uniforms[0])
-    observation = sample_categorical(environment.sensor[action, state], uniforms[1])
+    stride = len(environment.matrices) // len(environment.transition)
+    if len(rows) > 0:
+        observation = state + (action * n_states if rows.shape[1] > n_states else 0)
+        filtered(transition, rows[i, observation], belief, environment.after)
+    else:
+        emission = environment.emission[action, previous if environment.emission.shape[1] > 1 else 0]
+        observation = sample_categorical(emission[state], uniforms[1])
+        matrix = action if stride == 1 else action * stride + observation
+        filtered(
+            environment.matrices[matrix],
+            environment.likelihood[action, observation],
+            belief,
+            environment.after,
+        )
     environment.present[STATE], environment.present[OBSERVATION] = state, observation
-    filtered(transition, environment.sensor[action], belief, observation, environment.after)
     total = 0.0
     for s in range(n_states):
         total += environment.after[s]
@@ -223,21 +269,32 @@ def environment_step(
 
 
 @jit_noalloc(inner=True, linked=True)
-def filtered(transition: Array, sensor: Array, belief: Array, observation: int, after: Array) -> None:
-    """Compute b M[a, o] = P(o | b, a) τ(b, a, o) in `after`."""
+def filtered(matrix: Array, likelihood: Array, belief: Array, after: Array) -> None:
+    """Compute b M = P(o | b, a) τ(b, a, o) in `after`, for the matrix and the likelihoods of a step."""
     for t in range(len(after)):
         mass = 0.0
         for s in range(len(belief)):
-            mass += belief[s] * transition[s, t]
-        after[t] = mass * sensor[t, observation]
+            mass += belief[s] * matrix[s, t]
+        after[t] = mass * likelihood[t]
 
 
 @jit_noalloc()
-def expected_value(vectors: Array, transition: Array, sensor: Array, belief: Array, after: Array) -> float:
-    """Return E[v(b′)] = Σ_o min_n α_n·(b M[a, o])."""
+def expected_value(
+    vectors: Array,
+    matrices: Array,
+    stride: int,
+    likelihood: Array,
+    codes: Index,
+    belief: Array,
+    action: int,
+    after: Array,
+) -> float:
+    """Return E[v(b′)] = Σ_o min_n α_n·(b M[a, o]) over the observations with these `codes[O]`."""
     total = 0.0
-    for o in range(sensor.shape[1]):
-        filtered(transition, sensor, belief, o, after)
+    for o in range(len(codes)):
+        code = codes[o]
+        matrix = action if stride == 1 else action * stride + code
+        filtered(matrices[matrix], likelihood[action, code], belief, after)
         total += value_at(vectors, after)
     return total
 
@@ -246,6 +303,9 @@ def expected_value(vectors: Array, transition: Array, sensor: Array, belief: Arr
 def run_episode(
     environment: EnvironmentState,
     uniforms: Array,
+    rows: Array,
+    agent_rows: Array,
+    pending: Array,
     filters: FilterBank,
     possible: PossibleStates,
     rule: RefreshRule,
@@ -259,25 +319,32 @@ def run_episode(
 ) -> tuple[int, int]:
     """Run agent and environment from their present states, one action for each row of `uniforms`.
 
-    `uniforms[n, 2]` are the random numbers of the environment. `flags` has the entries LAST_ACTION,
-    OBSERVATION_PROCESSED and N_PROCESSED. `actions` and `observations` are written from `begin` on. `rule`
-    says when the posterior needs a refresh. Returns how many actions were taken, and why the loop stopped.
+    `uniforms[n, 2]` are the random numbers of the environment. If observations have no numbers, `rows[n, E·S,
+    S′]` are the likelihoods of those that are drawn ahead under the true sensor, `agent_rows` the same under
+    the agent's sensor, and `pending[S′]` those of the present observation; otherwise the first two are empty.
+    `flags` has the entries LAST_ACTION, OBSERVATION_PROCESSED and N_PROCESSED. `actions` and `observations`
+    are written from `begin` on. `rule` says when the posterior needs a refresh. Returns how many actions were
+    taken, and why the loop stopped.
     """
     done = 0
+    likelihood = pending
     while done < len(uniforms):
         if not flags[OBSERVATION_PROCESSED]:
             action, observation = flags[LAST_ACTION], environment.present[OBSERVATION]
-            if len(possible.now) > 0 and not reachable_states(
-                possible, filters.likelihood[action, observation], action
-            ):
+            if len(agent_rows) == 0:
+                likelihood = filters.likelihood[action, observation]
+            else:
+                observation = 0
+            matrix = matrix_number(filters, action, observation)
+            if len(possible.now) > 0 and not reachable_states(possible, likelihood, matrix):
                 return done, IMPOSSIBLE
-            if not update(filters, action, observation):
+            if not update(filters, action, matrix, likelihood):
                 return done, TOO_UNLIKELY
             flags[OBSERVATION_PROCESSED] = 1
             flags[N_PROCESSED] += 1
-            process_observation(
-                policy, sampled, episode, filters.expected, filters.likelihood, action, observation
-            )
+            if len(policy.observation_of) > 0:
+                observation = policy.observation_of[observation]
+            process_observation(policy, sampled, episode, filters.expected, likelihood, matrix, observation)
             for s in range(len(possible.now)):
                 possible.now[s] = possible.then[s]
             if len(rule.least) > 0 and refresh_due(filters, rule):
@@ -285,9 +352,11 @@ def run_episode(
             if episode.clock[END_REASON] != GOES_ON:
                 return done, EPISODE_OVER
         action = best_action(policy, sampled)
-        environment_step(environment, action, sampled, uniforms[done])
+        environment_step(environment, action, sampled, uniforms[done], rows, done)
         actions[begin + done] = action
         observations[begin + done] = environment.present[OBSERVATION]
+        if len(agent_rows) > 0:
+            likelihood = agent_rows[done, environment.present[OBSERVATION]]
         flags[LAST_ACTION] = action
         flags[OBSERVATION_PROCESSED] = 0
         done += 1
@@ -296,8 +365,11 @@ def run_episode(
 
 @jit()
 def control_variate_sums(
-    transition: Array,
-    sensor: Array,
+    matrices: Array,
+    stride: int,
+    likelihood: Array,
+    codes: Index,
+    rows: Array,
     cost: Array,
     vectors: Array,
     belief: Array,
@@ -308,19 +380,36 @@ def control_variate_sums(
 ) -> None:
     """Write Σ_t [c(b_t, a_t) + E v(b_{t+1}) − v(b_t)] + v(b_1) − v(b_{t+1}) up to each of `ends` to `out`.
 
-    v(b) = min α·b. `belief[S]` is b_1 and is updated in place. `observations[i]` is the observation after
-    `actions[i]`.
+    v(b) = min α·b. `belief[S]` is b_1 and is updated in place. `observations[i]` is the code of the
+    observation after `actions[i]`; the expectation is over all observations with `codes[O]`.
+
+    If observations have no numbers, `rows[T, S′]` are their likelihoods, `likelihood[A, O, S′]` belongs to
+    the cells of a finite observation model, and `observations[i]` is the cell of the observation. The
+    expectation is then over the cells, and v(b_{t+1}) minus the value after observing only the cell is added.
+    The mean of the sum remains the same.
     """
     after = np.empty_like(belief)
     first, total, k = value_at(vectors, belief), 0.0, 0
     for i in range(len(actions)):
-        action = actions[i]
+        action, code = actions[i], observations[i]
         cost_now = 0.0
         for s in range(len(belief)):
             cost_now += cost[action, s] * belief[s]
         total += cost_now - value_at(vectors, belief)
-        total += expected_value(vectors, transition[action], sensor[action], belief, after)
-        filtered(transition[action], sensor[action], belief, observations[i], after)
+        total += expected_value(vectors, matrices, stride, likelihood, codes, belief, action, after)
+        matrix = action if stride == 1 else action * stride + code
+        filtered(matrices[matrix], likelihood[action, code], belief, after)
+        if len(rows) > 0:
+            mass = 0.0
+            for s in range(len(belief)):
+                mass += after[s]
+            if mass > 0.0:
+                total -= value_at(vectors, after) / mass
+            filtered(matrices[matrix], rows[i], belief, after)
+            mass = 0.0
+            for s in range(len(belief)):
+                mass += after[s]
+            total += value_at(vectors, after) / mass
         mass = 0.0
         for s in range(len(belief)):
             mass += after[s]

@@ -13,6 +13,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..inference.sampled_filter import SampledFilter
+from ..inference.step_codes import MISSING, Reading, StepCodes
 from ..models import Setting
 from ..planning import Plan
 from . import compiled_steps as steps
@@ -32,6 +33,7 @@ class CurrentEpisode:
     start: int = 0  # t_k
     previous_length: int = 1  # T_{k−1}
     kernel: Array = field(default_factory=lambda: np.zeros((0, 0, 0)))  # [A, S, S′]: θ_k
+    setting: Setting | None = None  # with the sampled observation model and costs, if these are unknown
     index: int | None = None  # the number of θ_k in a finite set
     tolerance: float = 0.0  # ε_k
     plan: Any = None
@@ -44,8 +46,9 @@ class CurrentEpisode:
 
     @property
     def span(self) -> float | None:
-        """An upper bound on the span of min α·b: its maximum is at most min_n max_s α_n(s), and its minimum
-        is attained at a vertex.
+        """An upper bound on the span of min α·b.
+
+        The maximum is at most min_n max_s α_n(s), and the minimum is attained at a vertex.
         """
         if not self.is_compiled or self.plan.controller.gains is not None:
             return None
@@ -57,17 +60,27 @@ class CurrentEpisode:
         """A copy of h_t(·; θ_k), shape [S]."""
         return self.sampled_filter.belief[:, 0].copy()
 
+    def observation_number(self, codes: StepCodes, action: int, reading: Reading) -> int:
+        """Return the number that the plan gives what came after an action; −1 if it is missing."""
+        if not codes.has_rows:
+            return int(codes.observation_of[reading.code])
+        if reading.code == MISSING or not self.is_compiled:
+            return -1
+        return int(self.plan.cell(action, reading.value))
+
     def find_node(self) -> None:
         """Move a finite-state controller to the node for the belief, after a missing observation."""
         if self.policy.node[0] >= 0:
             self.policy.node[0] = int(self.plan.follow(self.sampled_filter.belief[:, 0]).node)
 
 
-def before_first_episode(setting: Setting, likelihood: Array) -> CurrentEpisode:
+def before_first_episode(setting: Setting, codes: StepCodes) -> CurrentEpisode:
     """Return an episode of number 0, without a kernel and a plan."""
     n_actions, n_states = setting.n_actions, setting.n_states
-    sampled = new_sampled_filter(np.zeros((n_actions, n_states, n_states)), np.zeros(n_states))
-    return CurrentEpisode(sampled, empty_policy(setting, likelihood))
+    sampled = new_sampled_filter(
+        np.zeros((n_actions, n_states, n_states)), np.zeros(n_states), codes, setting
+    )
+    return CurrentEpisode(sampled, empty_policy(setting, codes))
 
 
 def new_clock(setting: Setting, schedule: Schedule) -> steps.EpisodeClock:

@@ -26,8 +26,10 @@ def episode_tolerance(agent: PSRLAgent, start: int) -> float:
     return agent.budget.tolerance_at(start, default)
 
 
-def plan_for(agent: PSRLAgent, kernel: Array, index: int | None, tolerance: float) -> tuple[Solution, float]:
+def plan_for(agent: PSRLAgent, model: POMDP, index: int | None, tolerance: float) -> tuple[Solution, float]:
     """Return π*(·; θ_k) to within `tolerance`, and the operations that planning took.
+
+    `model` has the kernel θ_k, and the sampled observation model and costs if these are unknown.
 
     Plans for the kernels of a finite set are stored and refined. Other plans start from the last one.
     """
@@ -36,7 +38,7 @@ def plan_for(agent: PSRLAgent, kernel: Array, index: int | None, tolerance: floa
         if earlier is not None and _is_accurate(agent, earlier, tolerance, rtol):
             return earlier, 0.0
     else:
-        earlier, model, rtol = agent.last_plan, POMDP(agent.setting, kernel), GENERAL_RTOL
+        earlier, rtol = agent.last_plan, GENERAL_RTOL
     if agent.planner is not plan:
         found, work = agent.planner(model, tolerance, agent.budget.time_limit), 0.0
     else:

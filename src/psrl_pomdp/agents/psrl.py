@@ -36,15 +36,15 @@ from .._serialization.reading import read_bytes
 from .._utils.arrays import Array, Index
 from .._utils.atomic_calls import AtomicCalls
 from .._utils.deprecation import renamed_keywords, warn_renamed
-from ..errors import InvalidModelError
-from ..inference.encoding import check_protocol, reading_number, sample_model
-from ..inference.filter_bank import likelihoods
+from ..errors import InvalidModelError, OutOfOrderError
+from ..inference.encoding import check_protocol, is_lost, sample_model
 from ..inference.prior_files import can_save
 from ..inference.sampled_filter import SampledFilter
-from ..models import Setting
+from ..inference.step_codes import condition, step_codes_of
+from ..models import POMDP, Setting
 from ..planning import plan
 from ..planning.solve import compile_if_long
-from ..protocols import Compilable, FiniteSupport, ModelSample, Planner, Prior, Solution
+from ..protocols import Compilable, FiniteSupport, ModelSample, Observation, Planner, Prior, Solution
 from . import agent_state, compiled_driver, episode_planning, reporting
 from . import compiled_steps as steps
 from .compiled_policy import new_sampled_filter, policy_of
@@ -111,12 +111,12 @@ class PSRLAgent(AtomicCalls):
             compile_if_long(prior.setting, wait=True)  # so that no call of `act` has to wait for the compiler
         self.rng, self.posterior_rng = agent_state.random_streams(seed, agent_state.FROM_SEED)
         self.posterior: Any = prior.posterior(self.posterior_rng)  # f_t
-        self.likelihood = likelihoods(prior.setting)  # [A, O + 1, S′]: η(o | s′), ones for a missing o
+        self.step_codes = step_codes_of(prior)  # how actions and observations become numbers
         self.action: int | None = None  # a_t
         # 1 if the observation after the action has already updated the posterior, as between calls of `play`.
         self.observation_processed = 0
         self.episode_clock = new_clock(prior.setting, self.schedule)  # t, m̃_t and the end of the episode
-        self.current_episode = before_first_episode(prior.setting, self.likelihood)  # θ_k, h_t and π_k
+        self.current_episode = before_first_episode(prior.setting, self.step_codes)  # θ_k, h_t and π_k
         self.episodes: list[EpisodeRecord] = []  # the episodes that have ended
         self.plans: dict[int, Solution] = {}  # for a finite set of kernels, by the number of the kernel
         self.last_plan: Solution | None = None
@@ -124,47 +124,53 @@ class PSRLAgent(AtomicCalls):
 
     # -- Algorithm 1 ----------------------------------------------------------------------------
 
-    def act(self, observation: int | str | None) -> int:
+    def act(self, observation: Observation, cost: float | None = None) -> int:
         """Return the action a_t after the observation o_t.
 
         The first call takes the first observation, or None if there is none before the first action. In later
         calls None is a missing observation: the beliefs are predicted, and the posterior does not change.
+        `cost` is the cost of the last action in the user's units, if the setting says that costs are seen
+        (`seen_cost`), or None if it is missing.
 
         A call that raises, for whatever reason, leaves the agent as it was before, so that the same
         observation can be given again. Threads take turns.
         """
-        return self._atomically(self._step, observation)
+        return self._atomically(self._step, observation, cost)
 
-    def _step(self, observation: int | str | None) -> int:
+    def _step(self, observation: Observation, cost: float | None = None) -> int:
         if self.action is None:
+            if not is_lost(cost):
+                raise OutOfOrderError(f"cost {cost!r}: no action was taken before the first observation")
             self._start(observation)
         else:
-            self._process_observation(self.action, observation)
+            self._process_observation(self.action, observation, cost)
         self.action = self.choose_action()
         if self.current_episode.start == self.episode_clock.clock[steps.T]:  # the plan is new
             episode_planning.warn_of_coarse_plan(self)
         return self.action
 
-    def _start(self, observation: int | str | None) -> None:
+    def _start(self, observation: Observation) -> None:
         """Compute f_1 and h_1 from o_1. With t ← 1 and t_1 ← 0 the length T_0 is 1."""
         self.posterior.start(observation)
         self.episode_clock.clock[steps.T] = 1
         self._begin_episode(previous_length=1)
 
-    def _process_observation(self, action: int, observation: int | str | None) -> None:
+    def _process_observation(self, action: int, observation: Observation, cost: float | None) -> None:
         """Update f_{t+1}, h_{t+1} and m̃_{t+1}, and start the next episode if the current one is over."""
-        number, episode = reading_number(self.setting, observation), self.current_episode
-        self.posterior.update(action, observation)
+        codes, episode = self.step_codes, self.current_episode
+        reading = codes.reading(action, observation, cost)
+        number = episode.observation_number(codes, action, reading)
+        condition(self.posterior, codes, action, observation, cost, reading)
         steps.process_observation(
             episode.policy,
             episode.sampled_filter,
             self.episode_clock,
             self.posterior.expected_counts,
-            self.likelihood,
-            action,
+            codes.likelihood[action, reading.code] if reading.row is None else reading.row,
+            codes.matrix_number(action, reading.code),
             number,
         )
-        if number == self.setting.n_observations:
+        if number == -1:
             episode.find_node()
         self.end_episode_if_over()
 
@@ -182,16 +188,19 @@ class PSRLAgent(AtomicCalls):
         """t_k ← t; sample θ_k ~ f_{t_k}, and compute π_k = π*(·; θ_k)."""
         start = self.time
         start_clock(self.episode_clock, self.schedule, previous_length, self.posterior.expected_counts)
-        kernel, belief, index = self.choose_kernel()
+        sample = self.choose_kernel()
+        kernel, belief, index, own_setting = sample
+        setting = own_setting or self.setting
         tolerance = episode_planning.episode_tolerance(self, start)
-        found, work = self.plan_for(kernel, index, tolerance)
+        found, work = self.plan_for(POMDP(setting, kernel), index, tolerance)
         self.current_episode = CurrentEpisode(
-            sampled_filter=new_sampled_filter(kernel, belief),
-            policy=policy_of(found, belief, self.setting, self.likelihood),
+            sampled_filter=new_sampled_filter(kernel, belief, self.step_codes, setting),
+            policy=policy_of(found, belief, setting, self.step_codes),
             number=len(self.episodes) + 1,
             start=start,
             previous_length=previous_length,
             kernel=kernel,
+            setting=own_setting,
             index=index,
             tolerance=tolerance,
             plan=found,
@@ -206,9 +215,9 @@ class PSRLAgent(AtomicCalls):
             return sample._replace(kernel_index=index)
         return sample
 
-    def plan_for(self, kernel: Array, index: int | None, tolerance: float) -> tuple[Solution, float]:
+    def plan_for(self, model: POMDP, index: int | None, tolerance: float) -> tuple[Solution, float]:
         """Return a plan for θ_k to within `tolerance`, and the work; plans for a finite set are stored."""
-        return episode_planning.plan_for(self, kernel, index, tolerance)
+        return episode_planning.plan_for(self, model, index, tolerance)
 
     def choose_action(self) -> int:
         """Return a_t = π_k(h_t(·; θ_k))."""
@@ -226,10 +235,15 @@ class PSRLAgent(AtomicCalls):
 
     @property
     def can_compile(self) -> bool:
-        """Whether `play` can run this agent: after the first action, if the plan is a `Plan` and the
-        posterior has a bank of compiled filters.
+        """Whether `play` can run this agent.
+
+        It can after the first action, if the plan is a `Plan` and the posterior has a bank of filters.
         """
         compiled = self.current_episode.is_compiled and isinstance(self.posterior, Compilable)
+        if self.step_codes.has_rows and self.current_episode.policy.node[0] >= 0:
+            return (
+                False  # the node of a controller follows from the cell of an observation, which `act` finds
+            )
         return self.action is not None and compiled
 
     def play(
@@ -239,23 +253,33 @@ class PSRLAgent(AtomicCalls):
         actions: compiled_driver.Codes,
         readings: compiled_driver.Codes,
         begin: int,
+        ahead: compiled_driver.ObservationsAhead = compiled_driver.NUMBERED,
     ) -> int:
         """Take the steps of `act` in a simulated environment, in one compiled loop.
 
         The loop ends with the episode, or after one step for each row of `uniforms[n, 2]`. It writes the
-        actions and observations from `begin` on. Returns how many actions were taken. If the call raises, the
-        agent is as it was before, but the environment is not.
+        actions and observations from `begin` on. If observations have no numbers, `ahead` contains those that
+        were drawn ahead. Returns how many actions were taken. If the call raises, the agent is as it was
+        before, but the environment is not.
         """
-        return self._atomically(compiled_driver.run_compiled, self, world, uniforms, actions, readings, begin)
+        return self._atomically(
+            compiled_driver.run_compiled, self, world, uniforms, actions, readings, begin, ahead
+        )
 
-    def learn(self, observations: Sequence[Any], actions: Sequence[Any]) -> None:
+    def learn(
+        self,
+        observations: Sequence[Any],
+        actions: Sequence[Any],
+        costs: Sequence[float | None] | None = None,
+    ) -> None:
         """Condition on a log that leads up to the present, under whatever policy it was made.
 
         `actions[i]` was taken after `observations[i]`, which is None (or NaN) if it is missing, or if there
-        is none before the first action. Both are numbers, or names if the setting has names. Continue with
-        `act` and the observation after the last action.
+        is none before the first action. Both are numbers, or names if the setting has names. `costs[i]` is
+        the cost of `actions[i]` that was seen, or None. Continue with `act` and the observation after the
+        last action.
         """
-        self._atomically(learn_from_log, self, observations, actions)
+        self._atomically(learn_from_log, self, observations, actions, costs)
 
     _snapshot = agent_state.snapshot_of  # so that a call that fails can be undone
     _restore = agent_state.restore
@@ -286,7 +310,7 @@ class PSRLAgent(AtomicCalls):
 
     @property
     def episode_number(self) -> int:
-        """k."""
+        """The number k of the present episode."""
         self._settle()
         return self.current_episode.number
 
@@ -338,8 +362,9 @@ class PSRLAgent(AtomicCalls):
     def replan(self) -> None:
         """Compute π*(·; θ_k) again, with a planner whose plans no file holds."""
         now = self.current_episode
-        found, work = self.plan_for(now.kernel, now.index, now.tolerance)
-        policy = policy_of(found, now.belief, self.setting, self.likelihood)
+        setting = now.setting or self.setting
+        found, work = self.plan_for(POMDP(setting, now.kernel), now.index, now.tolerance)
+        policy = policy_of(found, now.belief, setting, self.step_codes)
         self.current_episode = replace(now, plan=found, work=work, policy=policy)
 
     # -- files ----------------------------------------------------------------------------------

@@ -65,8 +65,9 @@ class DoublingSchedule(Schedule):
 
 
 class TSDESchedule(Schedule):
-    """SCHED = t_k + T_{k−1} and m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉), as in TSDE (Ouyang et al. 2017), for other
-    priors.
+    """The paper's schedule for other priors, as in TSDE (Ouyang et al. 2017).
+
+    SCHED = t_k + T_{k−1} and m̃_t = max(m̃_{t−1}, ⌈ñ_t⌉).
     """
 
     def __init__(self) -> None:

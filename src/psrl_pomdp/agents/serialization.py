@@ -26,6 +26,7 @@ from ..inference.prior_files import is_code, posterior_in, posterior_out, prior_
 from ..models import Kind, Setting, Units
 from ..planning import Plan, plan
 from ..planning.plan_files import plan_from_bytes
+from ..sensors.costs import SeenCosts
 from . import serialization_checks as checks
 from .compiled_policy import new_sampled_filter, policy_of
 from .schedules import Schedule, schedule_named
@@ -133,6 +134,8 @@ def to_bytes(agent: PSRLAgent) -> bytes:
         "used_kernel": agent.sampled_filter.transition,
         "used": agent.sampled_filter.belief,
     }
+    if agent.current_episode.setting is not None:
+        arrays |= sampled_setting_out(agent.current_episode.setting)
     metadata["plans"] = _plans_out(agent, arrays)
     metadata["n_plans"] = sum(name.startswith("plan.") for name in arrays)
     arrays["words"] = np.frombuffer(msgspec.json.encode(metadata), np.uint8)
@@ -197,10 +200,12 @@ def _set_episodes(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata)
         getattr(agent.episode_clock, own)[...] = given
     if metadata.present.number:
         kernel, belief = checks.kernel_and_belief(agent, contents, metadata)
+        setting = sampled_setting_in(contents, agent.setting) if agent.step_codes.unknown else None
         agent.current_episode = replace(
             agent.current_episode,
             kernel=kernel,
-            sampled_filter=new_sampled_filter(kernel, belief),
+            sampled_filter=new_sampled_filter(kernel, belief, agent.step_codes, setting),
+            setting=setting,
             **msgspec.structs.asdict(metadata.present),
         )
 
@@ -219,7 +224,7 @@ def _set_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, si
     agent.last_plan = None if listed.last is None else plans[listed.last]
     if listed.present is not None:
         found, now = plans[listed.present], agent.current_episode
-        policy = policy_of(found, now.belief, agent.setting, agent.likelihood)
+        policy = policy_of(found, now.belief, now.setting or agent.setting, agent.step_codes)
         policy.node[:] = checks.node_in(contents, found)
         agent.current_episode = replace(now, plan=found, policy=policy)
     elif agent.current_episode.number:
@@ -254,6 +259,11 @@ def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays = {"observation": setting.observation, "cost": setting.cost, "initial": setting.initial}
     if setting.first_observation is not None:
         arrays["first_observation"] = setting.first_observation
+    if setting.seen_cost is not None:
+        arrays["seen_values"] = setting.seen_cost.values
+        arrays["seen_probabilities"] = setting.seen_cost.probabilities
+        if setting.seen_cost.edges is not None:
+            arrays["seen_edges"] = setting.seen_cost.edges
     units, names = setting.units, setting.names
     metadata = {
         "units": [units.low, units.high, units.kind, units.name],
@@ -267,8 +277,9 @@ def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def setting_in(contents: Contents, metadata: SettingMetadata) -> Setting:
     """Return the setting in a file."""
-    observation = contents.floats("observation", (None, None, None))
-    n_actions, n_states, n_observations = observation.shape
+    axes = 4 if contents.raw("observation").ndim == 4 else 3
+    observation = contents.floats("observation", (None,) * axes)
+    n_actions, n_states, n_observations = observation.shape[0], *observation.shape[-2:]
     first = None
     if "first_observation" in contents:
         first = contents.floats("first_observation", (n_states, n_observations))
@@ -278,6 +289,7 @@ def setting_in(contents: Contents, metadata: SettingMetadata) -> Setting:
         contents.floats("initial", (n_states,)),
         first,
         units=Units(*metadata.units),
+        seen_cost=_seen_cost_in(contents, n_actions, n_states),
         states=metadata.states,
         actions=metadata.actions,
         observations=metadata.observations,
@@ -285,3 +297,38 @@ def setting_in(contents: Contents, metadata: SettingMetadata) -> Setting:
     if setting.fingerprint != metadata.fingerprint:
         raise InvalidModelError("the setting of the saved agent was changed")
     return setting
+
+
+def _seen_cost_in(contents: Contents, n_actions: int, n_states: int) -> SeenCosts | None:
+    """Return the costs that are seen, if the file has them."""
+    if "seen_values" not in contents:
+        return None
+    values = contents.floats("seen_values", (None,))
+    probabilities = contents.floats("seen_probabilities", (n_actions, n_states, len(values)))
+    edges = contents.floats("seen_edges", (len(values) - 1,)) if "seen_edges" in contents else None
+    return SeenCosts(values, probabilities, edges)
+
+
+def sampled_setting_out(setting: Setting) -> dict[str, Any]:
+    """Return the arrays of the observation model and the costs that the agent sampled."""
+    found = {"used_observation": setting.observation, "used_cost": setting.cost}
+    if setting.first_observation is not None:
+        found["used_first"] = setting.first_observation
+    if setting.seen_cost is not None:
+        found["used_seen"] = setting.seen_cost.probabilities
+    return found
+
+
+def sampled_setting_in(contents: Contents, setting: Setting) -> Setting:
+    """Return the setting with the observation model and the costs that the agent sampled."""
+    changes: dict[str, Any] = {
+        "observation": contents.floats("used_observation", setting.observation.shape),
+        "cost": contents.floats("used_cost", setting.cost.shape, 0.0, 1.0),
+    }
+    if setting.first_observation is not None:
+        changes["first_observation"] = contents.floats("used_first", setting.first_observation.shape)
+    if setting.seen_cost is not None:
+        seen = setting.seen_cost
+        probabilities = contents.floats("used_seen", seen.probabilities.shape)
+        changes["seen_cost"] = SeenCosts(seen.values, probabilities, seen.edges)
+    return setting.replace(**changes)

@@ -203,7 +203,7 @@ def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, p
     if family is not None and now.index is not None:
         model = family.model(now.index)
     else:
-        model = POMDP(agent.setting, now.kernel)
+        model = POMDP(now.setting or agent.setting, now.kernel)
     if listed.present is not None:
         _check_fit(contents, plans[listed.present], model, metadata.own_planner)
     if listed.last is not None:
@@ -235,11 +235,12 @@ def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> 
 
 def has_sizes(found: Plan, setting: Setting) -> bool:
     """Return whether a plan is for models with the sizes and the units of a setting."""
-    sizes = (found.n_states, len(found.actions), found.controller.successors.shape[1])
-    return (
-        sizes == (setting.n_states, setting.n_actions, setting.n_observations)
-        and found.units == setting.units
-    )
+    sizes = (found.n_states, len(found.actions))
+    if setting.is_finite:
+        n_complete = setting.joint_observation.shape[-1]
+        if found.controller.successors.shape[1] != n_complete:
+            return False
+    return sizes == (setting.n_states, setting.n_actions) and found.units == setting.units
 
 
 def node_in(contents: Contents, found: Plan) -> npt.NDArray[np.int64]:

@@ -69,12 +69,12 @@ class Concentration:
 
     @property
     def belief_trend(self) -> tuple[float, float, float]:
-        """p if `belief` grows like T^p over the later checkpoints, with a 90 % bootstrap interval."""
+        """The exponent p of the growth T^p of `belief` over the later checkpoints, with its 90 % interval."""
         return trend_between(self.times, self.belief)
 
     @property
     def kernel_trend(self) -> tuple[float, float, float]:
-        """p if `kernel` grows like T^p over the later checkpoints, with a 90 % bootstrap interval."""
+        """The exponent p of the growth T^p of `kernel` over the later checkpoints, with its 90 % interval."""
         return trend_between(self.times, self.kernel)
 
 

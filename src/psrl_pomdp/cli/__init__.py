@@ -1,6 +1,7 @@
-"""The command `psrl-pomdp`: one file per command, each imported when it is called for.
+"""The command `psrl-pomdp`: one file per command, which is imported when the command is called.
 
-Commands import what they compute with inside their bodies: `--help` must not wait for scipy.
+A command imports the modules that it computes with inside its function, so that `--help` does not wait for
+scipy.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _silence(wanted: bool) -> Iterator[None]:
 
 
 def _told(error: Exception) -> str:
-    """Return an error in words; the system's own errors with the file first and without a number."""
+    """Return the message of an error; a system error has its file first, and no number."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror[:1].lower()}{error.strerror[1:]}"
     return str(error)

@@ -127,7 +127,7 @@ def choose_prior(model: POMDP, kind: str | None) -> tuple[Prior, str]:
 
 
 def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
-    """Everything that `check` says, as plain data; infinite numbers are texts."""
+    """Return the results of `check` as plain data, with strings in place of infinite numbers."""
     document = {
         "model": model.name,
         "prior": prior,
@@ -154,7 +154,10 @@ def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
 
 
 def _bounds(found: Assessment) -> dict[str, Any]:
-    """The theorems' constants and values, scaled; the caller's word counts where assumptions fail."""
+    """Return the constants and values of the theorems, for costs in [0, 1].
+
+    The theorems do not hold if an assumption fails; the caller reports that.
+    """
     bounds: dict[str, Any] = {"horizons": list(_HORIZONS)}
     if found.finite is not None:
         own = found.finite
@@ -185,7 +188,7 @@ def _constant(constant: Constant) -> dict[str, Any]:
 
 
 def _finite_numbers(value: Any) -> Any:
-    """The same with texts for what JSON has no number for."""
+    """Return the value with strings in place of NaN and infinities, which JSON lacks."""
     if isinstance(value, dict):
         return {name: _finite_numbers(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -196,6 +199,7 @@ def _finite_numbers(value: Any) -> Any:
 
 
 def print_assessment(document: dict[str, Any]) -> None:
+    """Print the assessment of a problem and a prior."""
     from rich.text import Text
 
     out = console()

@@ -33,12 +33,12 @@ def be_quiet(quiet: bool) -> None:
 
 
 def watched() -> bool:
-    """Whether somebody looks at stderr, and wants to see progress there."""
+    """Return whether stderr is a terminal on which the user wants to see progress."""
     return sys.stderr.isatty() and not _quiet
 
 
 def note(text: str) -> None:
-    """What is good to know, on stderr."""
+    """Print a remark on stderr, unless the user asked for silence."""
     if not _quiet:
         click.echo(plain(text), err=True)
 
@@ -54,7 +54,7 @@ def complete_problem(context: click.Context, parameter: click.Parameter, begun: 
 
 
 def model_argument(name: str, metavar: str = "NAME|FILE") -> Callable[[Command], Command]:
-    """A problem of the library or a file."""
+    """Return the argument of a command that is a problem of the library or a file."""
     return click.argument(name, metavar=metavar, shell_complete=complete_problem)
 
 
@@ -102,7 +102,7 @@ normalize_option = click.option(
 
 
 def find_model(name_or_file: str, parameters: Sequence[str] = (), normalize: bool = False) -> POMDP:
-    """The problem of this name, or the model in this file, its rows rescaled where that is asked for."""
+    """Return the problem of this name, or the model in this file; `normalize` rescales its rows."""
     from ..io import endings, load
     from ..problems import is_problem, problem
 
@@ -117,13 +117,14 @@ def find_model(name_or_file: str, parameters: Sequence[str] = (), normalize: boo
 
 
 def folder_for(what: str, ending: str) -> Path:
-    """The folder for results where none was asked for: named after the problem, the file or the study."""
+    """Return the default folder for results, whose name comes from the problem, the file or the study."""
     from ..registry import is_path
 
     return Path(f"{what.rpartition(':')[2] if is_path(what) else Path(what).stem}-{ending}")
 
 
 def parameter(text: str) -> tuple[str, Any]:
+    """Return the name and the value in a text such as `accuracy=0.9`."""
     name, equals, value = text.partition("=")
     if not equals:
         raise click.UsageError(f"parameter {text!r}: wanted NAME=VALUE")
@@ -144,12 +145,12 @@ def console() -> Console:
 
 
 def plain(text: str) -> str:
-    """A text from a file without the control characters that could drive a terminal."""
+    """Return a text from a file without control characters, which could change the terminal."""
     return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def plain_error(text: str) -> str:
-    """An error on one line, without control characters and without the whole of what was wrong."""
+    """Return an error message on one line, without control characters, and shortened if it is long."""
     shown = plain(text)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
 
@@ -174,9 +175,10 @@ def print_rows(rows: Sequence[Sequence[str]], narrow: int = 60) -> None:
 
 
 def print_json(document: object) -> None:
+    """Print a document as JSON, with invisible characters escaped."""
     click.echo(_UNSEEN.sub(_escape, json.dumps(document, indent=2, ensure_ascii=False)))
 
 
 def _escape(found: re.Match[str]) -> str:
-    """As JSON writes a character that nobody sees; it can only stand in a text."""
+    """Return the JSON escape of an invisible character, which occurs only inside strings."""
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

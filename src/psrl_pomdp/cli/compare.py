@@ -254,7 +254,8 @@ def _regrets(row: dict[str, Any]) -> list[str]:
 
 
 def _short(value: float) -> str:
-    """
+    """Return a number with at least three significant digits.
+
     >>> [_short(x) for x in (12345.6, 12.345, 0.12345)]
     ['12346', '12.3', '0.12']
     """

@@ -88,7 +88,7 @@ def command(horizon: int, seeds: int, workers: int | None, out: Path, as_json: b
 
 
 def _study(horizon: int, seeds: int) -> tuple[Study, dict[str, str]]:
-    """The study, and what each maintainer does, by name."""
+    """Return the study, and a description of each maintainer by its name."""
     from ..agents.baselines.calendar_rule import best_calendar
     from ..studies.study import study_from
 
@@ -125,7 +125,7 @@ def _world() -> POMDP:
 
 
 def _candidates() -> FinitePrior:
-    """The possible ways to wear, of which the first is the true one."""
+    """Return the candidate kernels; the first one is the true kernel."""
     from ..inference.choosing import finite_prior_of
 
     found = finite_prior_of(_world())
@@ -134,7 +134,8 @@ def _candidates() -> FinitePrior:
 
 
 def _ordinal(number: int) -> str:
-    """
+    """Return an ordinal number.
+
     >>> [_ordinal(n) for n in (2, 3, 4, 11, 21)]
     ['2nd', '3rd', '4th', '11th', '21st']
     """
@@ -146,7 +147,7 @@ def _ordinal(number: int) -> str:
 
 
 def results(found: StudyResults, about: dict[str, str]) -> dict[str, Any]:
-    """What the demo says, as plain data; tables and figures are written on the way."""
+    """Write the tables and figures, and return the results of the demo as plain data."""
     from ..studies.savings import savings
     from ..studies.summary import curves, summarize
     from ..studies.tables import write_tables
@@ -184,7 +185,7 @@ def _best_average(found: StudyResults) -> list[float]:
 
 
 def _bound(found: StudyResults) -> dict[str, Any]:
-    """Theorem 1's bound on the regret of whoever has the candidates, or why there is none."""
+    """Return the bound of Theorem 1 on the regret of the agent with candidates, or why there is none."""
     from ..analysis.bounds import finite_bound_at
     from ..errors import InvalidModelError
 
@@ -196,7 +197,7 @@ def _bound(found: StudyResults) -> dict[str, Any]:
 
 
 def _figures(found: StudyResults, curves: dict[str, Any], unit: str) -> list[str]:
-    """The regret as .svg and .pdf, where matplotlib is installed."""
+    """Write the figure of the regret as .svg and .pdf if matplotlib is installed; return the file names."""
     from ..report.plan_figures import MissingExtraError, save_figure
     from ..report.regret_figures import regret_figure
 
@@ -214,7 +215,7 @@ def _figures(found: StudyResults, curves: dict[str, Any], unit: str) -> list[str
 
 
 def _opening(study: Study, about: dict[str, str]) -> str:
-    """What the maintainers do, and the head of the table; printed before anything is computed."""
+    """Return the descriptions of the maintainers and the head of the table, which are printed first."""
     wide = max(map(len, about))
     lines = [study.title, "", *(f"  {name:{wide}}  {words}" for name, words in about.items()), ""]
     sums = f" in {study.horizon:,} inspections, euro "
@@ -267,7 +268,8 @@ class _Rows:
 
 
 def _euro(amount: Amount) -> str:
-    """
+    """Return an amount with half the width of its interval, if it has one.
+
     >>> from psrl_pomdp.studies.savings import Amount
     >>> _euro(Amount(118370.4, 412.7)), _euro(Amount(-12.3, None))
     ('118,370 ±    413', '-12')
@@ -292,7 +294,7 @@ def _regret(low: float, high: float) -> str:
 
 
 def _closing(document: dict[str, Any]) -> str:
-    """What the figures mean, and where to go on."""
+    """Return the text below the table, which explains the numbers and names the next commands."""
     rows = {row["agent"]: row for row in document["agents"]}
     best = f"{document['best_average'][1]:.2f}"
     sentences = [

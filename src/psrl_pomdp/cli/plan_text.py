@@ -90,6 +90,7 @@ def _round(each: Round, units: Units) -> dict[str, Any]:
 
 
 def print_plan(document: dict[str, Any]) -> None:
+    """Print the bounds and the policy of a plan."""
     from rich.text import Text
 
     out = console()

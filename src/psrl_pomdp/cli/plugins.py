@@ -106,4 +106,4 @@ def _print(rows: list[dict[str, Any]], checked: bool) -> None:
             out.print(Text(f"    {finding['severity']}: {plain(finding['text'])}"))
     if checked:
         wrong = sum(any(f["severity"] == "error" for f in row["findings"]) for row in rows)
-        out.print(f"{len(rows)} plug-ins were checked; {wrong or 'none'} cannot be used.")
+        out.print(f"{len(rows)} plug-ins were checked; {wrong or 'none'} of them failed.")

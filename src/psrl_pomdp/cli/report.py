@@ -75,7 +75,7 @@ def command(folder: Path, out: Path | None, figures: Path | None, replay: int, a
 
 @contextmanager
 def _told_late() -> Iterator[ProgressCallback]:
-    """Says on stderr what is being worked at, once it has taken longer than a second."""
+    """Give a function that reports the present task on stderr if the work takes longer than a second."""
     now, talking = ["starting"], False
 
     def begin() -> None:

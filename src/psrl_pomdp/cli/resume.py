@@ -1,4 +1,4 @@
-"""`psrl-pomdp resume`: what is missing of a study."""
+"""`psrl-pomdp resume`: run the runs of a study that have no result."""
 
 from __future__ import annotations
 

@@ -139,21 +139,21 @@ def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -
 
 
 def given_flags(parameters: tuple[str, ...], flags: dict[str, Any]) -> list[str]:
-    """The names of flags that somebody gave, `--seed 0` among them."""
+    """Return the names of the options that the user gave; `--seed 0` counts as given."""
     given = [name for name, value in flags.items() if value is not None and value is not False]
     return [*given, "parameter"] if parameters else given
 
 
 def names(listed: str) -> list[str]:
-    """What stands between commas."""
+    """Return the names in a list that is separated by commas."""
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def refuse_misfits(study: Study) -> None:
-    """Agents that do not fit the problem are told before anything is written.
+    """Raise an error if an agent does not fit the problem, before anything is written.
 
-    Where all of them fit any problem nothing is made for it: whoever is killed a second after the start
-    finds a folder to resume.
+    If every agent fits every problem, no agent is made for this check. The folder of the study then exists
+    within a second, and a process that is killed after that can be resumed.
     """
     from ..inference.choosing import DIRICHLET
     from ..studies.agent_kinds import kind_of

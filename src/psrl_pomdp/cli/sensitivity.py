@@ -121,7 +121,7 @@ def _row(found: SensorSensitivity) -> dict[str, Any]:
 
 
 def _old_row(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with the keys that `psrl-pomdp doubt --json` had."""
+    """Return the row with the keys of `psrl-pomdp doubt --json`."""
     return {
         "range": row["range"],
         "other_action": row["other_action"],

@@ -122,6 +122,7 @@ def _problem_facts(model: Problem) -> dict[str, Any]:
 
 
 def print_summary(summary: dict[str, Any]) -> None:
+    """Print the description of a model."""
     from rich.text import Text
 
     out = console()

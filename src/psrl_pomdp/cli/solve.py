@@ -192,6 +192,7 @@ def command(
 
 
 def solve_and_show_progress(model: POMDP, tolerance: float, **limits: Any) -> Plan:
+    """Return the plan for a model, and show the progress of the planner on stderr."""
     from ..planning import plan
 
     try:

@@ -64,6 +64,7 @@ class ProgressLine:
         self._start = time.monotonic()
 
     def __call__(self, last: Round) -> None:
+        """Note the round that the planner has finished, and stop the planner after Ctrl-C."""
         self.last = last
         if self.stopping:
             raise KeyboardInterrupt
@@ -74,6 +75,7 @@ class ProgressLine:
         return Text(self.text(time.monotonic() - self._start), no_wrap=True, overflow="ellipsis")
 
     def text(self, seconds: float) -> str:
+        """Return the progress line after this number of seconds."""
         clock = f"{seconds:.0f} s"
         if self.stopping:
             return f"stopping after this round (Ctrl-C again: at once) ... {clock}"

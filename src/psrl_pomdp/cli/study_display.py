@@ -1,4 +1,4 @@
-"""How a running study looks, and what is printed when it is done."""
+"""The progress of a running study, and the text that is printed at its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EVERY = 4.0  # seconds between lines of progress where nobody watches a termina
 
 
 def _known_engine(context: click.Context, option: click.Parameter, value: str) -> str:
-    """Told before anything is written."""
+    """Return the name of an engine; an unknown one is an error before anything is written."""
     from ..studies.executors import plugin_of
 
     try:
@@ -86,9 +86,9 @@ def show_and_run(
 
 
 class _Line:
-    """Called after every change, drawn several times a second; failures are told as they happen.
+    """The line of progress, which a terminal shows and redraws several times a second.
 
-    Where nobody watches a terminal it is written out instead, every few seconds.
+    If stderr is no terminal, the line is printed every few seconds. A failure is reported at once.
     """
 
     def __init__(self, news: Callable[[Progress], list[str]] | None) -> None:
@@ -164,7 +164,8 @@ def short(value: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """
+    """Return a duration with a suitable unit.
+
     >>> [_duration(s) for s in (5, 90, 7300)]
     ['5 s', '2 min', '2.0 h']
     """

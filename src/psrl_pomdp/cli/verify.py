@@ -60,7 +60,10 @@ def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool,
 
 
 def check(plan: Plan, model: POMDP) -> dict[str, Any]:
-    """What the plan proves of the model, as plain data; raises where it proves less than it claims."""
+    """Return the bounds that the certificate of the plan proves, as plain data.
+
+    Raises an error if the plan states tighter bounds.
+    """
     from ..planning import verify
 
     lower, upper = verify(plan, model)

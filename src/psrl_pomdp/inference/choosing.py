@@ -81,6 +81,7 @@ def kind_of(prior: Prior) -> str:
 
     if isinstance(prior, FiniteSupport):
         return FINITE
+    # Files of studies name this class by its kind; a subclass is another prior and has its own name.
     return DIRICHLET if type(prior) is DirichletPrior else type(prior).__name__
 
 

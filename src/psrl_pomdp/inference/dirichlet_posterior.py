@@ -14,7 +14,6 @@ from .dirichlet_prior import DirichletPrior
 from .encoding import same_prior
 from .ensemble_posterior import EnsemblePosterior
 from .ensemble_state import check_sizes, size_in
-from .filter_bank import likelihoods
 from .kernel_groups import RowGroup
 from .refresh import AdaptationState
 from .rows import FreeRows
@@ -45,7 +44,7 @@ class DirichletPosterior(EnsemblePosterior):
     """
 
     def __init__(self, prior: DirichletPrior, rng: np.random.Generator, size: int | None = None) -> None:
-        super().__init__(prior, [RowGroup.drawn(prior, rng, likelihoods(prior.setting), size)], rng)
+        super().__init__(prior, [RowGroup.drawn(prior, rng, size)], rng)
 
     @classmethod
     def resumed(
@@ -56,7 +55,7 @@ class DirichletPosterior(EnsemblePosterior):
         size = size_in(state)
         check_sizes(state, prior.setting, size)
         posterior = cls.__new__(cls)
-        group = RowGroup.restored(prior, state, likelihoods(prior.setting), size, time_in(state))
+        group = RowGroup.restored(prior, state, size, time_in(state))
         EnsemblePosterior.__init__(posterior, prior, [group], rng)
         posterior.resume(state)
         return posterior

@@ -1,9 +1,13 @@
-"""Priors with independent Dirichlet rows: θ(· | s, a) ~ Dirichlet(α(s, a, ·)) for each pair (s, a)."""
+"""Priors with independent Dirichlet rows: θ(· | s, a) ~ Dirichlet(α(s, a, ·)) for each pair (s, a).
+
+The observation model and the distribution of seen costs may be unknown too, with Dirichlet rows of their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +15,10 @@ import numpy.typing as npt
 from .._utils.arrays import Array, distributions, finite, frozen, numbers, shaped
 from .._utils.dirichlet import log_dirichlet as log_dirichlet
 from ..errors import InvalidModelError
-from ..models import POMDP, Frozen, Setting
+from ..models import POMDP, Frozen, Setting, Units
+from ..sensors.costs import SeenCosts
+from ..sensors.dirichlet import DirichletCosts, DirichletSensor
+from .step_codes import StepCodes
 
 if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior
@@ -36,6 +43,13 @@ class DirichletPrior(Frozen):
     ties
         Groups of pairs (a, s) that share one row, so that observations of one pair inform all pairs of its
         group. The concentrations in a group must be equal.
+    sensor
+        What is known of the observation model, if it is not exactly known. The setting of the prior then has
+        the mean of its rows as the observation model; a sensor of shape [S, O] is also that of the first
+        observation, if the setting has one.
+    costs
+        What is known of the costs, if they are unknown and seen. The setting of the prior then has their
+        means as costs. The agent is told costs with `act(observation, cost=...)`.
 
     Raises
     ------
@@ -58,6 +72,8 @@ class DirichletPrior(Frozen):
     concentration: Array  # [A, S, S]; the known rows contain their distributions
     known: npt.NDArray[np.bool_]  # [A, S]
     row: npt.NDArray[np.int64]  # [A, S]: pairs with the same number share their row
+    sensor: DirichletSensor | None
+    costs: DirichletCosts | None
 
     def __init__(
         self,
@@ -65,9 +81,13 @@ class DirichletPrior(Frozen):
         concentration: npt.ArrayLike,
         known: Mapping[Pair, npt.ArrayLike] | None = None,
         ties: Iterable[Sequence[Pair]] = (),
+        *,
+        sensor: DirichletSensor | None = None,
+        costs: DirichletCosts | None = None,
     ) -> None:
         if not isinstance(setting, Setting):
             raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
+        setting = _with_means(setting, sensor, costs)
         sizes = (setting.n_actions, setting.n_states, setting.n_states)
         meaning = f"{sizes[0]} actions and {sizes[1]} states"
         given = shaped("concentration", numbers("concentration", concentration, "ast"), sizes, meaning).copy()
@@ -82,14 +102,22 @@ class DirichletPrior(Frozen):
             concentration=frozen(given),
             known=_locked(is_known),
             row=_locked(_shared_rows(ties, given, is_known, setting)),
+            sensor=sensor,
+            costs=costs,
         )
 
     def _contents(self) -> tuple[str, list[Array]]:
-        return self.setting.fingerprint, [
+        tables = [table for table in (self.sensor, self.costs) if table is not None]
+        return "".join([self.setting.fingerprint, *(table.fingerprint for table in tables)]), [
             self.concentration,
             self.known.astype(np.float64),
             self.row.astype(np.float64),
         ]
+
+    @cached_property
+    def step_codes(self) -> StepCodes:
+        """How steps become numbers in compiled code."""
+        return StepCodes(self.setting, unknown=self.sensor is not None or self.costs is not None)
 
     @property
     def mean(self) -> Array:
@@ -104,11 +132,24 @@ class DirichletPrior(Frozen):
     def replace(self, *, setting: Setting) -> DirichletPrior:
         """Return the same prior over kernels, including known and tied rows, in another setting."""
         known = {(int(a), int(s)): self.concentration[a, s] for a, s in np.argwhere(self.known)}
-        return DirichletPrior(setting, self.concentration, known, ties_of(self.row))
+        return DirichletPrior(
+            setting, self.concentration, known, ties_of(self.row), sensor=self.sensor, costs=self.costs
+        )
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:
-        """Draw θ ~ f and return it as a POMDP."""
-        return POMDP(self.setting, self.sample(rng))
+        """Draw θ ~ f and return it as a POMDP, with an observation model and costs drawn if they are unknown."""
+        kernel = self.sample(rng)
+        changes: dict[str, Any] = {}
+        if self.sensor is not None:
+            table = self.sensor.sample(rng)
+            changes["observation"] = table
+            if table.ndim == 2 and self.setting.has_first_observation:
+                changes["first_observation"] = table
+            else:
+                changes["first_observation"] = self.setting.first_observation
+        if self.costs is not None:
+            changes |= cost_changes(self.setting, self.costs, self.costs.sample(rng))
+        return POMDP(self.setting.replace(**changes) if changes else self.setting, kernel)
 
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw a kernel θ ~ f, shape [A, S, S′]."""
@@ -143,20 +184,52 @@ class DirichletPrior(Frozen):
 
     def kernel_group(self, rng: np.random.Generator) -> RowGroup:
         """Draw a group of kernels for a mixture prior."""
-        from .filter_bank import likelihoods  # compiled code, as above
-        from .kernel_groups import RowGroup
+        from .kernel_groups import RowGroup  # compiled code, as above
 
-        return RowGroup.drawn(self, rng, likelihoods(self.setting))
+        return RowGroup.drawn(self, rng)
 
     def restored_group(self, state: Mapping[str, object], size: int, time: int) -> RowGroup:
         """Return a saved group of kernels of a mixture prior."""
-        from .filter_bank import likelihoods
         from .kernel_groups import RowGroup
 
-        return RowGroup.restored(self, state, likelihoods(self.setting), size, time)
+        return RowGroup.restored(self, state, size, time)
 
     def __repr__(self) -> str:
         return f"DirichletPrior({self.setting!r})"
+
+
+def _with_means(setting: Setting, sensor: DirichletSensor | None, costs: DirichletCosts | None) -> Setting:
+    """Return the setting with the means of unknown tables as observation model and costs, after checks."""
+    changes: dict[str, Any] = {}
+    if sensor is not None:
+        if not isinstance(sensor, DirichletSensor):
+            raise InvalidModelError(f"sensor is a {type(sensor).__name__}, not a DirichletSensor")
+        by_action = (setting.n_actions,) if sensor.depends_on_action else ()
+        wanted = (*by_action, setting.n_states, setting.n_observations)
+        shaped("sensor.counts", sensor.counts, wanted, "the sizes of the setting")
+        changes["observation"] = sensor.mean
+        first_too = setting.has_first_observation and not sensor.depends_on_action
+        changes["first_observation"] = sensor.mean if first_too else setting.first_observation
+    if costs is not None:
+        if not isinstance(costs, DirichletCosts):
+            raise InvalidModelError(f"costs is a {type(costs).__name__}, not a DirichletCosts")
+        sizes = (setting.n_actions, setting.n_states)
+        shaped("costs.counts", costs.counts, (*sizes, costs.n_values), "the sizes of the setting")
+        changes |= cost_changes(setting, costs, costs.mean)
+    return setting.replace(**changes) if changes else setting
+
+
+def cost_changes(setting: Setting, costs: DirichletCosts, probabilities: Array) -> dict[str, Any]:
+    """Return the parts of a setting that follow from the distribution of the seen costs, shape [A, S, C].
+
+    The units span the values that a cost can have, so that they are the same for every distribution.
+    """
+    units = Units.spanning(costs.values, setting.units.kind, setting.units.name)
+    return {
+        "seen_cost": SeenCosts(costs.values, probabilities),
+        "cost": np.clip(units.to_scaled(probabilities @ costs.values), 0.0, 1.0),
+        "units": units,
+    }
 
 
 def ties_of(row: npt.NDArray[np.int64]) -> list[list[Pair]]:

@@ -34,18 +34,20 @@ import numpy as np
 import numpy.typing as npt
 
 from .._numba import jit as compiled
-from .._utils.arrays import Array, Index
+from .._utils.arrays import Array
 from ..errors import ImpossibleObservationError, OutOfOrderError
 from ..models import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import sampled_filter as ensemble
 from . import snapshots
-from .encoding import State, action_number, first_number, impossible, reading_number, step_numbers
+from .encoding import State, action_number
 from .ensemble_state import restore_state
 from .history import History
 from .kernel_groups import KernelGroup
+from .mean_settings import mean_of_settings
 from .refresh import beliefs_and_visits
+from .step_codes import Reading, StepCodes, Steps
 
 
 class EnsemblePosterior:
@@ -82,13 +84,15 @@ class EnsemblePosterior:
         self.size = int(self._ends[-1])
         shares = np.asarray(weights, dtype=np.float64)
         first = np.concatenate([share * group.weights for share, group in zip(shares, groups, strict=True)])
+        self._codes = groups[0].space.step_codes
         self._filters = filtering.make_filter_bank(
-            setting, _joined(self._groups).transpose(3, 0, 1, 2), first
+            self._codes, _joined(self._groups).transpose(3, 0, 1, 2), first, _joined_factors(self._groups)
         )
-        self._past = History(setting.n_actions, setting.n_observations + 1)
+        self._past = History(self._codes)
         n_actions, n_states = setting.n_actions, setting.n_states
         self._used = ensemble.SampledFilter(
             np.zeros((n_actions, n_states, n_states, 1)),
+            np.zeros((self._codes.number_of_matrices, n_states, n_states, 1)),
             np.zeros((n_states, 1)),
             np.zeros((n_states, 1)),
             np.zeros(1),
@@ -143,38 +147,49 @@ class EnsemblePosterior:
 
     # -- observations -----------------------------------------------------------------------------
 
-    def start(self, first_observation: int | str | None) -> None:
+    def start(self, first_observation: Any) -> None:
         """Condition on the first observation, or on nothing if it is None."""
         if self.time:
             raise OutOfOrderError("start: this posterior has already been started")
-        reading = first_number(self.setting, first_observation)
-        likelihood = filtering.first_likelihood(self.setting, reading)
+        past = self._past
+        past.first = reading = self._codes.first_reading(first_observation)
+        likelihood = np.concatenate([group.first_likelihood(past) for group in self._groups], axis=1)
         initial = np.concatenate([group.initial for group in self._groups], axis=1)
         if not filtering.start_filters(self._filters, initial, likelihood):
-            raise impossible(self.setting, reading, None, "the initial distribution")
-        begin = self.setting.initial * likelihood
-        self._past.start = begin / begin.sum() if begin.any() else begin
-        self._possible.now[:] = initial.max(axis=1) * likelihood > 0
+            past.first = None
+            raise self._codes.impossible(reading, None, "the initial distribution")
+        begin = self.setting.initial * self._codes.first_likelihood(reading)
+        past.start = begin / begin.sum() if begin.any() else begin
+        self._possible.now[:] = (initial * likelihood).max(axis=1) > 0
         self.time = 1
 
-    def update(self, action: int | str, observation: int | str | None) -> None:
-        """Condition on action a_t and observation o_{t+1}; None is a missing observation."""
-        a, o = action_number(self.setting, action), reading_number(self.setting, observation)
-        self._update_steps(np.array([a]), np.array([o]))
+    def update(self, action: int | str, observation: Any, cost: float | None = None) -> None:
+        """Condition on action a_t, observation o_{t+1} and the seen cost of a_t; None is missing."""
+        a = action_number(self.setting, action)
+        self.update_reading(a, self._codes.reading(a, observation, cost))
 
-    def update_many(self, actions: npt.ArrayLike, observations: npt.ArrayLike) -> None:
+    def update_reading(self, action: int, reading: Reading) -> None:
+        """Condition on action a_t and what came after it."""
+        rows, values = np.zeros((0, self.setting.n_states)), np.zeros(0)
+        if reading.row is not None:
+            rows, values = reading.row[None], np.asarray(reading.value, dtype=np.float64)[None]
+        self._update_steps(Steps(np.array([action]), np.array([reading.code]), rows, values))
+
+    def update_many(
+        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: npt.ArrayLike | None = None
+    ) -> None:
         """Condition on many steps in compiled loops; −1 is a missing observation."""
-        self._update_steps(*step_numbers(self.setting, actions, observations))
+        self._update_steps(self._codes.steps(actions, observations, costs))
 
-    def _update_steps(self, actions: Index, readings: Index) -> None:
+    def _update_steps(self, steps: Steps) -> None:
         if not self.time:
             raise OutOfOrderError("update before start")
         past = self._past
-        past.write(actions, readings)
-        end = past.length + len(actions)
+        past.write_steps(steps)
+        end = past.length + len(steps.actions)
         while past.length < end:
             past.length, why = ensemble.filter_steps(
-                self._filters, self._used, self._possible, past.codes, past.length, end, self._rule
+                self._filters, self._used, self._possible, past.codes, past.rows, past.length, end, self._rule
             )
             self.time = past.length + 1
             if why == ensemble.REFRESH:
@@ -183,31 +198,27 @@ class EnsemblePosterior:
                 raise self._impossible_step(why)
 
     def _impossible_step(self, why: int) -> ImpossibleObservationError:
-        a, o = self._past.step(self._past.length)
-        reading = None if o == self.setting.n_observations else o
+        action, reading = self._past.reading(self._past.length)
         if why == ensemble.IMPOSSIBLE:
-            return impossible(self.setting, reading, a, "every kernel that the prior allows")
-        return impossible(
-            self.setting,
-            reading,
-            a,
-            f"all {self.size} kernels of the ensemble, although it is possible under the prior",
-        )
+            return self._codes.impossible(reading, action, "every kernel that the prior allows")
+        under = f"all {self.size} kernels of the ensemble, although it is possible under the prior"
+        return self._codes.impossible(reading, action, under)
 
     def filter_bank(self) -> tuple[filtering.FilterBank, ensemble.PossibleStates, ensemble.RefreshRule]:
         """Return the filters, the possible states and the refresh rule, for compiled loops."""
         return self._filters, self._possible, self._rule
 
-    def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
+    def commit(self, steps: Steps, *, refresh: bool) -> None:
         """Record steps that a compiled loop has taken with the filters; refresh if it stopped for a
         refresh.
         """
         past = self._past
-        past.write(actions.astype(np.int64), observations.astype(np.int64))
-        past.length += len(actions)
+        past.write_steps(steps)
+        past.length += len(steps.actions)
         self.time = past.length + 1
         unknown = np.full_like(self._used.transition, np.nan)
-        self._used = self._used._replace(transition=unknown)  # its belief was not updated
+        matrices = np.full_like(self._used.matrices, np.nan)
+        self._used = self._used._replace(transition=unknown, matrices=matrices)  # its belief was not updated
         if refresh:
             self._refresh_due()
 
@@ -240,11 +251,13 @@ class EnsemblePosterior:
             linear = np.exp(logs[part] - largest)
             groups[g] = groups[g].refreshed(linear / linear.sum(), self._past, self._rng)
             logs[part] = largest + np.log(linear.sum() / groups[g].size)
-            belief[:, part], visits = beliefs_and_visits(groups[g].kernels, self._past, groups[g].space)
+            belief[:, part], visits = beliefs_and_visits(
+                groups[g].kernels, self._past, groups[g].space, groups[g].factors, groups[g].start(self._past)
+            )
             counts[..., part] = visits.transpose(2, 0, 1, 3)
         # New filters: the old ones stay unchanged, so that earlier snapshots need no copy.
         fresh = filtering.make_filter_bank(
-            self.setting, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size)
+            self._codes, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size), _joined_factors(groups)
         )
         filtering.set_beliefs(fresh, belief)
         filtering.set_counts(fresh, counts)
@@ -264,16 +277,38 @@ class EnsemblePosterior:
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw θ ~ f_t, shape [A, S, S′]. The belief of this kernel is updated until the next sample."""
         n = self.sample_index(rng)
+        transition = self._filters.transition[..., n : n + 1].copy()
         self._used = self._used._replace(
-            transition=self._filters.transition[..., n : n + 1].copy(),
+            transition=transition,
+            matrices=self._codes.matrices(transition, self._factors_of(n)),
             belief=self._filters.belief[:, n : n + 1].copy(),
         )
         return self._filters.transition[..., n].copy()
 
     def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t and return it with h_t(·; θ)."""
+        """Draw θ ~ f_t and return it with h_t(·; θ), and with its setting if observation model or costs are
+        unknown.
+        """
         n = self.sample_index(rng)
-        return ModelSample(self._filters.transition[..., n].copy(), self._filters.belief[:, n].copy())
+        return ModelSample(
+            self._filters.transition[..., n].copy(),
+            self._filters.belief[:, n].copy(),
+            None,
+            self._setting_of(n),
+        )
+
+    def _group_of(self, n: int) -> tuple[KernelGroup, int]:
+        """Return the group of kernel n, and the number of the kernel in the group."""
+        g = int(np.searchsorted(self._ends, n, side="right"))
+        return self._groups[g], n - (int(self._ends[g]) - self._groups[g].size)
+
+    def _factors_of(self, n: int) -> Array | None:
+        group, number = self._group_of(n)
+        return None if group.factors is None else group.factors[..., number : number + 1]
+
+    def _setting_of(self, n: int) -> Setting | None:
+        group, number = self._group_of(n)
+        return None if group.factors is None else group.setting_of(number)
 
     def belief(self, theta: npt.ArrayLike) -> Array:
         """Return h_t(·; θ) for any kernel. Except for the last sampled kernel, this filters the whole
@@ -306,8 +341,30 @@ class EnsemblePosterior:
                 alive = beliefs.any(axis=0)
                 weights = weights if weights.any() else alive / max(1, alive.sum())
                 return np.asarray(beliefs @ weights / max(weights.sum(), 1e-300))
-        past, likelihood = self._past, self._filters.likelihood
-        return np.asarray(ensemble.filter_one(transition, likelihood, past.start, past.codes, past.length))
+        factors, start = None, self._past.start
+        if any(group.factors is not None for group in self._groups):
+            mean = self.mean_setting()
+            codes = StepCodes(mean)
+            factors = codes.factors_of(mean)[..., None]
+            start = mean.initial * codes.first_likelihood(self._past.first)
+        return self._filtered(transition, factors, start)
+
+    def _filtered(self, transition: Array, factors: Array | None, start: Array) -> Array:
+        """Return the belief of one kernel [A, S, S′] after the whole history; zeros if it is impossible."""
+        past, filters = self._past, self._filters
+        matrices = np.ascontiguousarray(self._codes.matrices(transition[..., None], factors)[..., 0])
+        return np.asarray(
+            ensemble.filter_one(
+                matrices, self._codes.stride, filters.likelihood, start, past.codes, past.rows, past.length
+            )
+        )
+
+    def mean_setting(self) -> Setting:
+        """Return the setting with the posterior means of unknown observation models and costs."""
+        settings = [self._setting_of(n) for n in range(self.size)]
+        if all(setting is None for setting in settings):
+            return self.setting
+        return mean_of_settings([setting or self.setting for setting in settings], self.weights)
 
     def mean(self) -> Array:
         """Return the ensemble's estimate of E[θ | F_t], shape [A, S, S′]."""
@@ -316,7 +373,8 @@ class EnsemblePosterior:
     def mean_model(self) -> ModelSample:
         """Return the posterior mean of θ and its belief given the whole history."""
         mean = self.mean()
-        return ModelSample(mean, self.belief(mean))
+        setting = None if all(group.factors is None for group in self._groups) else self.mean_setting()
+        return ModelSample(mean, self.belief(mean), None, setting)
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return a mode of the most probable group; a search, if there is one, starts from the kernel
@@ -325,8 +383,13 @@ class EnsemblePosterior:
         g = int(self.group_weights.argmax())
         begin, end = int(self._ends[g]) - self._groups[g].size, int(self._ends[g])
         weights = self.weights[begin:end]
-        found = self._groups[g].mode(weights / weights.sum(), self._past, near)
-        return ModelSample(found, self.belief(found))
+        found, setting = self._groups[g].mode(weights / weights.sum(), self._past, near)
+        if self._groups[g].factors is None:
+            return ModelSample(found, self.belief(found))
+        codes = StepCodes(setting)
+        start = setting.initial * codes.first_likelihood(self._past.first)
+        belief = self._filtered(found, codes.factors_of(setting)[..., None], start)
+        return ModelSample(found, belief, None, setting)
 
     def distance(self, kernel: Array) -> float:
         """Return E‖θ − `kernel`‖₁, averaged over all rows."""
@@ -339,7 +402,7 @@ class EnsemblePosterior:
         """Return the data that `go_back` needs. The state of the random generator is not included."""
         past, used = self._past, self._used
         return (
-            (self.time, self._groups, past.length, past.start),
+            (self.time, self._groups, past.length, past.start, past.first),
             snapshots.snapshot(self._filters),
             (used, used.belief.copy()),
             self._possible.now.copy(),
@@ -348,7 +411,7 @@ class EnsemblePosterior:
     def go_back(self, before: Any) -> None:
         """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
         plain, filters, (self._used, belief), possible = before
-        self.time, self._groups, self._past.length, self._past.start = plain
+        self.time, self._groups, self._past.length, self._past.start, self._past.first = plain
         self._filters = snapshots.restored(filters)
         self._used.belief[...] = belief
         self._possible.now[...] = possible
@@ -362,6 +425,7 @@ class EnsemblePosterior:
             "time": self.time,
             "history": self._past.past.copy(),
             "history_start": self._past.start.copy(),
+            **self._past.state(),
             "possible": self._possible.now.astype(np.float64),
             "used_kernel": self._used.transition.copy(),
             "used_belief": self._used.belief.copy(),
@@ -398,6 +462,12 @@ class EnsemblePosterior:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(t={self.time}, {self.size} kernels)"
+
+
+def _joined_factors(groups: Sequence[KernelGroup]) -> Array | None:
+    """Return the factors of all groups in one array, shape [A·R, S, S′, N]; None if the tables are known."""
+    factors = [group.factors for group in groups if group.factors is not None]
+    return np.concatenate(factors, axis=-1) if factors else None
 
 
 def _joined(groups: Sequence[KernelGroup]) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Codes
 from ..errors import InvalidModelError
 from ..models import Setting
 from . import filter_bank as filtering
@@ -23,6 +23,7 @@ from .saved_states import (
     time_in,
     whole_in,
 )
+from .step_codes import MISSING, Reading, StepCodes, Steps
 
 State = Mapping[str, object]
 
@@ -53,7 +54,7 @@ def restore_state(
     time = time_in(state)
     filtering.load_filter_state(filters, filters_in(state, filtering.filter_state(filters), time))
     _restore_history(state, setting, filters, past, possible, groups, time)
-    _restore_used(state, used, possible)
+    _restore_used(state, used, possible, past.step_codes, groups)
     return time
 
 
@@ -67,39 +68,82 @@ def _restore_history(
     time: int,
 ) -> None:
     """Restore the history, and the states that are possible after it."""
-    n_actions, n_readings, n_states = filters.likelihood.shape
-    codes = codes_in(state, "history", max(time - 1, 0), n_actions * n_readings)
+    n_actions, n_codes, n_states = filters.likelihood.shape
+    codes = codes_in(state, "history", max(time - 1, 0), n_actions * n_codes)
     start = array_in(state, "history_start", (n_states if time else 0,), 0.0, 1.0)
-    if time and not any(np.allclose(start, known, 0.0, 1e-9) for known in _starts(setting, groups)):
+    past.first = _first_in(state, past)
+    if time and not any(np.allclose(start, known, 0.0, 1e-9) for known in _starts(past, setting, groups)):
         raise InvalidModelError("history_start is not the belief after any possible first observation")
-    past.resume(start, codes)
+    if past.step_codes.has_rows:
+        steps = _steps_in(state, past, codes)
+        past.resume(start, codes, steps.rows, steps.values)
+    else:
+        past.resume(start, codes)
     now = array_in(state, "possible", (n_states,), 0.0, 1.0) > 0
     if (filters.belief.any(axis=1) & ~now).any():
         raise InvalidModelError("possible excludes a state that has positive belief under a kernel")
     possible.now[:] = now
 
 
-def _restore_used(state: State, used: SampledFilter, possible: PossibleStates) -> None:
+def _restore_used(
+    state: State,
+    used: SampledFilter,
+    possible: PossibleStates,
+    codes: StepCodes,
+    groups: Sequence[KernelGroup],
+) -> None:
     """Restore the sampled kernel and its belief; they are NaN if the belief is not up to date."""
     kernel = array_in(state, "used_kernel", used.transition.shape, finite=False)
     if not np.isnan(kernel).all():
         kernel = array_in(state, "used_kernel", used.transition.shape, 0.0, 1.0 + 1e-6)
         sums = kernel.sum(axis=2)
-        impossible = kernel[~possible.support[..., None]]
+        by_action = possible.support.reshape(len(kernel), -1, *kernel.shape[1:3]).any(axis=1)
+        impossible = kernel[np.logical_not(by_action)[..., None]]
         if kernel.any() and ((np.abs(sums - 1.0) > 1e-6).any() or (impossible > 0.0).any()):
             raise InvalidModelError("used_kernel is not a kernel in the support of the prior")
         distributions_or_nothing(
             "used_belief", array_in(state, "used_belief", used.belief.shape, 0.0, 1.0 + 1e-6)
         )
+    if any(group.factors is not None for group in groups):
+        kernel = np.full_like(
+            kernel, np.nan
+        )  # its observation model is not stored: the belief is filtered again
     used.transition[...] = kernel
+    used.matrices[...] = codes.matrices(used.transition) if not np.isnan(kernel).any() else np.nan
     used.belief[...] = array_in(state, "used_belief", used.belief.shape, finite=False)
 
 
-def _starts(setting: Setting, groups: Sequence[KernelGroup]) -> Iterator[Array]:
+def _first_in(state: State, past: History) -> Reading | None:
+    """Return the first observation, if the file has it."""
+    if "history_first" not in state:
+        return None
+    codes = past.step_codes
+    if codes.has_rows:
+        value = array_in(state, "history_first", codes.value_shape)
+        return codes.first_reading(float(value) if value.ndim == 0 else value)
+    return codes.first_reading(whole_in(state, "history_first", 0, codes.n_observations - 1))
+
+
+def _steps_in(state: State, past: History, codes: Codes) -> Steps:
+    """Return the observations without numbers, whose likelihoods are computed again and compared."""
+    step_codes = past.step_codes
+    values = array_in(state, "history_values", (len(codes), *step_codes.value_shape), finite=False)
+    rows = array_in(state, "history_rows", (len(codes), step_codes.n_states), 0.0, 1.0)
+    given = [None if code % 2 == MISSING else value for code, value in zip(codes, values, strict=True)]
+    again = step_codes.steps(codes // 2, given)
+    if not np.allclose(rows, again.rows, 1e-9, 1e-12):
+        raise InvalidModelError("history_rows are not the likelihoods of history_values")
+    return again._replace(rows=rows)
+
+
+def _starts(past: History, setting: Setting, groups: Sequence[KernelGroup]) -> Iterator[Array]:
     """Yield the belief h_1 after every possible first observation."""
-    first = setting.first_observation
-    for reading in [None, *([] if first is None else range(setting.n_observations))]:
-        begin = setting.initial * filtering.first_likelihood(setting, reading)
+    codes, first = past.step_codes, setting.first_sensor
+    readings: list[Reading | None] = [None, past.first]
+    if first is not None and not codes.has_rows:
+        readings += map(Reading, range(setting.n_observations))
+    for reading in readings:
+        begin = setting.initial * codes.first_likelihood(reading)
         if begin.any():
             yield begin / begin.sum()
         elif not all(group.movable for group in groups):  # possible only under a kernel's own initial

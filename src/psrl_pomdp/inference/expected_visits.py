@@ -18,7 +18,7 @@ import numpy as np
 
 from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, States
-from .hidden_paths import SEGMENT, add_up, copy, filter_all, rescale, segment_again, smooth_back, tabulate
+from .hidden_paths import SEGMENT, add_up, copy, filter_all, rescale, segment_again, smooth_back, weigh
 
 _MERGED = 1e-12
 _SMALL = 1e-60
@@ -29,6 +29,7 @@ def backward_pass(
     states: States,
     joint: Array,
     codes: Codes,
+    rows: Array,
     action_of: Codes,
     begin: int,
     end: int,
@@ -42,6 +43,8 @@ def backward_pass(
     n_kernels = len(column) // n_states
     for i in range(end - begin - 1, -1, -1):
         code = codes[begin + i]
+        if len(rows) > 0:
+            weigh(onward, rows[begin + i])  # each of its S parts belongs to one s′
         for x in range(n_states):
             for s in range(n_states):
                 for n in range(n_kernels):
@@ -122,9 +125,8 @@ def has_merged(alpha: Array, onward: Array, belief: Array, beta: Array, n_states
 @jit()
 def visits(
     states: States,
-    transition: Array,
-    likelihood: Array,
     codes: Codes,
+    rows: Array,
     action_of: Codes,
     n: int,
     start: Array,
@@ -135,29 +137,26 @@ def visits(
     belief: Array,
     counts: Array,
 ) -> None:
-    """Compute the present `belief[S·N]` and add φ to `counts[A, S·X·N]`, for kernels `transition[A,
-    S·S·N]`.
-    """
+    """Compute the present `belief[S·N]` and add φ to `counts[A, S·X·N]`, for the kernels in `joint`."""
     n_states, size = len(states), len(belief)
     beta, column = np.zeros(size), np.zeros(size)
     scratch, share = np.zeros(size // n_states), np.zeros(size // n_states)
-    tabulate(transition, likelihood, joint)
-    last = filter_all(states, joint, codes, n, start, alpha, checkpoints, scratch)
+    last = filter_all(states, joint, codes, rows, n, start, alpha, checkpoints, scratch)
     copy(alpha[n - last * SEGMENT], belief)
     rescale(belief, scratch)
     onward = identity(n_states, size // n_states)
     has_mixed = False
     for k in range(last, -1, -1):
         if k < last:
-            segment_again(states, joint, codes, k, alpha, checkpoints, scratch)
+            segment_again(states, joint, codes, rows, k, alpha, checkpoints, scratch)
         begin, end = k * SEGMENT, min(n, (k + 1) * SEGMENT)
         if has_mixed:
-            smooth_back(states, joint, codes, begin, end, alpha, beta, shares, column, scratch, share)
+            smooth_back(states, joint, codes, rows, begin, end, alpha, beta, shares, column, scratch, share)
             continue
-        backward_pass(states, joint, codes, action_of, begin, end, alpha, onward, column, counts)
+        backward_pass(states, joint, codes, rows, action_of, begin, end, alpha, onward, column, counts)
         merge(onward, n_states, beta)
         has_mixed = has_merged(alpha[0], onward, belief, beta, n_states)
-    older = np.zeros(transition.shape)
+    older = np.zeros((len(counts), joint.shape[1]))
     add_up(joint, action_of, shares, older)
     spread(older, belief, n_states, counts)
 

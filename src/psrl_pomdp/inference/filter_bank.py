@@ -22,6 +22,12 @@ instruction processes several kernels. φ, which takes most of the time, is stor
 kernels, so that the terms of a sum lie at distances that the compiler knows. A missing observation has number
 O, one past the last; its likelihood is 1 in every state, so nothing is learned from it. `kernel_weights`
 updates the weights.
+
+A step multiplies a belief by the matrix M(s, s′) = θ(s′ | s, a) η(o | a, s, s′). Where η depends on s′ alone,
+the bank has one matrix θ(· | ·, a) for each action, and `update` takes the likelihoods η(o | ·) of the
+observation that came, which may be a number or a vector of numbers. Otherwise, if η depends on s or is
+another one under each kernel, the bank has one matrix M for each step code (`step_codes`), and all
+likelihoods are 1.
 """
 
 from __future__ import annotations
@@ -32,8 +38,8 @@ import numpy as np
 
 from .._numba.jit import jit_inline, jit_noalloc
 from .._utils.arrays import Array, Index, States
-from ..models import Setting
 from .kernel_weights import any_possible, linear_weights, update_weights
+from .step_codes import StepCodes
 
 LANES = 16  # L: the number of kernels in a block; a power of two, for `update_expected_counts`
 _FEW = 8  # up to this number of states, loops over states and next states are unrolled
@@ -48,13 +54,14 @@ class FilterBank(NamedTuple):
 
     states: tuple[int, ...]  # one entry per state, so that the compiler knows the number of states
     transition: Array  # [A, S, S', N]
-    likelihood: Array  # [A, O + 1, S']: η(o | s′), and ones for a missing observation
+    likelihood: Array  # [A, R, S']: η(o | s′) by code; ones for a missing observation, or if M is by code
+    stride: Index  # [1]: 1 if matrices are by action; else R, and the code (a, r) has matrix number a R + r
     belief: Array  # [S, N]: h_t(s; θ_n); zeros after an observation of probability 0 under θ_n
     log_weight: Array  # [N]: log f_t up to a constant and up to `product`
     product: Array  # [N]: product of the likelihoods P since the last logarithm
     scale: Array  # [N]: exp(log_weight)
     expected: Array  # [A, S]: ñ_t
-    transition_blocks: Array  # [A, B, S·S'·L]: `transition` in blocks
+    matrix_blocks: Array  # [K, B, S·S'·L]: the K matrices of all kernels, in blocks
     belief_blocks: Array  # [B, S·L]: `belief` in blocks
     counts: Array  # [2, B, A·S, X·L]: φ_t(a, s; x) by the present state x, and a buffer for φ_{t+1}
     buffer_index: Index  # [1]: which of the two buffers contains φ_t
@@ -65,32 +72,30 @@ class FilterBank(NamedTuple):
     weight: Array  # [B·L]: f_t
 
 
-def likelihoods(setting: Setting) -> Array:
-    """Return the observation model by observation, shape [A, O + 1, S′]; the missing observation is the
-    last.
+def make_filter_bank(
+    codes: StepCodes, kernels: Array, weights: Array, factors: Array | None = None
+) -> FilterBank:
+    """Return a filter bank for `kernels[N, A, S, S′]` before the first observation.
+
+    `factors[A·R, S, S′, N]` are η(o | a, s, s′) under each kernel, if the observation models are not all
+    equal.
     """
-    n_actions, n_states, n_observations = setting.observation.shape
-    table = np.ones((n_actions, n_observations + 1, n_states))
-    table[:, :-1] = setting.observation.transpose(0, 2, 1)
-    return table
-
-
-def make_filter_bank(setting: Setting, kernels: Array, weights: Array) -> FilterBank:
-    """Return a filter bank for `kernels[N, A, S, S′]` before the first observation."""
     n_kernels, n_actions, n_states = kernels.shape[:3]
     n_blocks, length = -(-n_kernels // LANES), n_states * LANES
+    n_matrices = n_actions * codes.stride if codes.by_code else n_actions
     with np.errstate(divide="ignore"):
         log_weight = np.log(weights)
     filters = FilterBank(
         states=(0,) * n_states,
         transition=np.zeros((n_actions, n_states, n_states, n_kernels)),
-        likelihood=likelihoods(setting),
+        likelihood=codes.likelihood,
+        stride=np.array([codes.stride]),
         belief=np.zeros((n_states, n_kernels)),
         log_weight=log_weight,
         product=(weights > 0.0).astype(np.float64),
         scale=weights.copy(),
         expected=np.zeros((n_actions, n_states)),
-        transition_blocks=aligned_zeros(n_actions, n_blocks, n_states * length),
+        matrix_blocks=aligned_zeros(n_matrices, n_blocks, n_states * length),
         belief_blocks=aligned_zeros(n_blocks, length),
         counts=aligned_zeros(2, n_blocks, n_actions * n_states, length),
         buffer_index=np.zeros(1, dtype=np.int64),
@@ -100,7 +105,8 @@ def make_filter_bank(setting: Setting, kernels: Array, weights: Array) -> Filter
         chance=aligned_zeros(n_blocks * LANES),
         weight=aligned_zeros(n_blocks * LANES),
     )
-    set_kernels(filters, kernels.transpose(1, 2, 3, 0))
+    transition = kernels.transpose(1, 2, 3, 0)
+    set_kernels(filters, transition, codes.matrices(transition, factors))
     return filters
 
 
@@ -121,12 +127,10 @@ def _in_blocks(values: Array) -> Array:
     return np.moveaxis(wide.reshape(*outer, n_blocks, LANES), -2, 0)
 
 
-def set_kernels(filters: FilterBank, transition: Array) -> None:
-    """Replace the kernels by `transition[A, S, S′, N]`."""
+def set_kernels(filters: FilterBank, transition: Array, matrices: Array) -> None:
+    """Replace the kernels by `transition[A, S, S′, N]`, with their `matrices[K, S, S′, N]`."""
     filters.transition[...] = transition
-    filters.transition_blocks[...] = (
-        _in_blocks(transition).swapaxes(0, 1).reshape(filters.transition_blocks.shape)
-    )
+    filters.matrix_blocks[...] = _in_blocks(matrices).swapaxes(0, 1).reshape(filters.matrix_blocks.shape)
 
 
 def set_beliefs(filters: FilterBank, belief: Array) -> None:
@@ -163,13 +167,6 @@ def load_filter_state(filters: FilterBank, given: dict[str, Array]) -> None:
         getattr(filters, name)[...] = given[name]
 
 
-def first_likelihood(setting: Setting, reading: int | None) -> Array:
-    """Return η(o_1 | s), shape [S], or ones if there is no observation before the first action."""
-    if reading is None or setting.first_observation is None:
-        return np.ones(setting.n_states)
-    return np.ascontiguousarray(setting.first_observation[:, reading])
-
-
 @jit_inline
 def propagate_lane(states: States, step: Array, before: Array, t: int, n: int) -> float:
     """Return Σ_s before(s) step(s, t) in lane n of a block."""
@@ -182,7 +179,7 @@ def propagate_lane(states: States, step: Array, before: Array, t: int, n: int) -
 @jit_noalloc(error_model="numpy", inner=True, linked=True)
 def unnormalized_beliefs(
     states: States,
-    transition_blocks: Array,
+    matrix_blocks: Array,
     belief_blocks: Array,
     likelihood: Array,
     predicted: Array,
@@ -192,7 +189,7 @@ def unnormalized_beliefs(
     h_t(s).
     """
     for b in range(len(belief_blocks)):
-        move, now, then = transition_blocks[b], belief_blocks[b], predicted[b]
+        move, now, then = matrix_blocks[b], belief_blocks[b], predicted[b]
         for n in range(LANES):
             total = 0.0
             for t in range(len(states)):
@@ -204,12 +201,12 @@ def unnormalized_beliefs(
 
 @jit_noalloc(error_model="numpy", inner=True, linked=True)
 def conditional_steps(
-    states: States, transition_blocks: Array, likelihood: Array, inverse: Array, steps: Array
+    states: States, matrix_blocks: Array, likelihood: Array, inverse: Array, steps: Array
 ) -> None:
     """Write θ(s′ | s, a) η(o | s′) / P to `steps`, given 1 / P in `inverse`."""
     n_states = len(states)
     for b in range(len(steps)):
-        move, step = transition_blocks[b], steps[b]
+        move, step = matrix_blocks[b], steps[b]
         for n in range(LANES):
             for t in range(n_states):
                 factor = likelihood[t] * inverse[b * LANES + n]
@@ -302,14 +299,14 @@ def update_expected_counts(lane_sums: Array, expected: Array) -> None:
 def start_filters(filters: FilterBank, initial: Array, likelihood: Array) -> bool:
     """Compute h_1 and f_1 from h and the first observation.
 
-    `initial[S, N]` is h(s; θ_n), `likelihood[S]` is η(o_1 | s). Returns False, and changes nothing, if the
-    observation has probability 0.
+    `initial[S, N]` is h(s; θ_n), `likelihood[S, N]` is η(o_1 | s) under each kernel. Returns False, and
+    changes nothing, if the observation has probability 0.
     """
     predicted, chance = filters.predicted, filters.chance
     for n in range(initial.shape[1]):
         chance[n] = 0.0
         for s in range(len(initial)):
-            joint = initial[s, n] * likelihood[s]
+            joint = initial[s, n] * likelihood[s, n]
             predicted[n // LANES, s * LANES + n % LANES] = joint
             chance[n] += joint
     if not any_possible(filters.product, chance):
@@ -320,18 +317,24 @@ def start_filters(filters: FilterBank, initial: Array, likelihood: Array) -> boo
     return True
 
 
+@jit_inline
+def matrix_number(filters: FilterBank, action: int, code: int) -> int:
+    """Return the number of the matrix of a step: the action, or if matrices are by code, a R + code."""
+    stride: int = filters.stride[0]
+    return action if stride == 1 else action * stride + code
+
+
 @jit_noalloc()
-def update(filters: FilterBank, action: int, reading: int) -> bool:
+def update(filters: FilterBank, action: int, matrix: int, likelihood: Array) -> bool:
     """Update f, h, φ and ñ to t + 1 with action a_t and observation o_{t+1}.
 
-    Returns False, and changes nothing, if the observation has probability 0.
+    The observation is given by the number of its matrix and by its likelihoods η(o_{t+1} | s′), shape [S′].
+    Returns False, and changes nothing, if it has probability 0.
     """
     states = filters.states
-    transition_blocks, likelihood = filters.transition_blocks[action], filters.likelihood[action, reading]
+    matrix_blocks = filters.matrix_blocks[matrix]
     chance, buffer_index = filters.chance, filters.buffer_index[0]
-    unnormalized_beliefs(
-        states, transition_blocks, filters.belief_blocks, likelihood, filters.predicted, chance
-    )
+    unnormalized_beliefs(states, matrix_blocks, filters.belief_blocks, likelihood, filters.predicted, chance)
     if not any_possible(filters.product, chance):
         return False
     old, new = filters.counts[buffer_index], filters.counts[1 - buffer_index]
@@ -339,7 +342,7 @@ def update(filters: FilterBank, action: int, reading: int) -> bool:
     update_weights(filters.log_weight, filters.product, filters.scale, chance)
     add_visit(old, filters.belief_blocks, action * len(states))
     reciprocal(chance)
-    conditional_steps(states, transition_blocks, likelihood, chance, filters.steps)
+    conditional_steps(states, matrix_blocks, likelihood, chance, filters.steps)
     propagate_visits(states, filters.steps, old, new, filters.weight, filters.lane_sums)
     update_expected_counts(filters.lane_sums, filters.expected)
     normalize_beliefs(filters.predicted, chance, filters.belief_blocks, filters.belief)
@@ -348,12 +351,16 @@ def update(filters: FilterBank, action: int, reading: int) -> bool:
 
 
 @jit_noalloc()
-def update_many(filters: FilterBank, actions: Index, readings: Index) -> int:
+def update_many(filters: FilterBank, actions: Index, codes: Index, rows: Array) -> int:
     """Update by each step in turn and return the number of steps taken, which is smaller if one is
     impossible.
+
+    `rows[T, S′]` are the likelihoods of the observations, if these are not numbered; else it is empty.
     """
     for i in range(len(actions)):
-        if not update(filters, actions[i], readings[i]):
+        a, code = actions[i], codes[i]
+        likelihood = rows[i] if len(rows) > 0 else filters.likelihood[a, code]
+        if not update(filters, a, matrix_number(filters, a, code), likelihood):
             return i
     return len(actions)
 

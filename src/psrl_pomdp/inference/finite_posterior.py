@@ -24,10 +24,11 @@ from ..models import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import snapshots
-from .encoding import State, action_number, first_number, impossible, reading_number, same_prior, step_numbers
+from .encoding import State, action_number, same_prior
 from .finite_prior import FinitePrior
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
 from .saved_states import filters_in, time_in
+from .step_codes import Reading, Steps
 
 
 class FinitePosterior:
@@ -51,7 +52,8 @@ class FinitePosterior:
         compiled.LEARNING.want(f"finite-{prior.setting.n_states}")
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
-        self._filters = filtering.make_filter_bank(prior.setting, prior.kernels, prior.weights)
+        self._codes = prior.step_codes
+        self._filters = filtering.make_filter_bank(self._codes, prior.kernels, prior.weights, prior.factors)
 
     @property
     def setting(self) -> Setting:
@@ -79,40 +81,50 @@ class FinitePosterior:
         """
         return self._filters.expected.copy()
 
-    def start(self, first_observation: int | str | None) -> None:
+    def start(self, first_observation: Any) -> None:
         """Condition on the first observation, or on nothing if it is None."""
         if self.time:
             raise OutOfOrderError("start: this posterior has started already")
-        reading = first_number(self.setting, first_observation)
-        likelihood = filtering.first_likelihood(self.setting, reading)
+        reading = self._codes.first_reading(first_observation)
+        likelihood = self.prior.first_likelihood(reading)
         if not filtering.start_filters(self._filters, np.ascontiguousarray(self.prior.initial.T), likelihood):
-            raise impossible(self.setting, reading, None, "every kernel of the prior")
+            raise self._codes.impossible(reading, None, "every kernel of the prior")
         self.time = 1
 
-    def update(self, action: int | str, observation: int | str | None) -> None:
-        """Condition on action a_t and observation o_{t+1}; None is a missing observation."""
+    def update(self, action: int | str, observation: Any, cost: float | None = None) -> None:
+        """Condition on action a_t, observation o_{t+1} and the seen cost of a_t; None is missing."""
+        a = action_number(self.setting, action)
+        self.update_reading(a, self._codes.reading(a, observation, cost))
+
+    def update_reading(self, action: int, reading: Reading) -> None:
+        """Condition on action a_t and what came after it."""
         self._need_start("update")
-        a, o = action_number(self.setting, action), reading_number(self.setting, observation)
-        if not filtering.update(self._filters, a, o):
-            raise impossible(self.setting, o, a, "every kernel of positive weight")
+        filters = self._filters
+        likelihood = filters.likelihood[action, reading.code] if reading.row is None else reading.row
+        matrix = self._codes.matrix_number(action, reading.code)
+        if not filtering.update(filters, action, matrix, likelihood):
+            raise self._codes.impossible(reading, action, "every kernel of positive weight")
         self.time += 1
 
-    def update_many(self, actions: npt.ArrayLike, observations: npt.ArrayLike) -> None:
+    def update_many(
+        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: npt.ArrayLike | None = None
+    ) -> None:
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
-        a, o = step_numbers(self.setting, actions, observations)
-        done = filtering.update_many(self._filters, a, o)
+        a, codes, rows, _ = self._codes.steps(actions, observations, costs)
+        done = filtering.update_many(self._filters, a, codes, rows)
         self.time += done
         if done < len(a):
-            raise impossible(self.setting, int(o[done]), int(a[done]), "every kernel of positive weight")
+            reading = Reading(int(codes[done]), rows[done] if len(rows) else None)
+            raise self._codes.impossible(reading, int(a[done]), "every kernel of positive weight")
 
     def filter_bank(self) -> tuple[filtering.FilterBank, PossibleStates, RefreshRule]:
         """Return the filters, for compiled loops. There are no structural zeros and no refreshes."""
         return self._filters, NO_POSSIBLE_STATES, NO_REFRESH
 
-    def commit(self, actions: npt.NDArray[Any], observations: npt.NDArray[Any], *, refresh: bool) -> None:
+    def commit(self, steps: Steps, *, refresh: bool) -> None:
         """Record steps that a compiled loop has taken with the filters."""
-        self.time += len(actions)
+        self.time += len(steps.actions)
 
     def sample_index(self, rng: np.random.Generator) -> int:
         """Draw the number of a kernel from f_t."""
@@ -128,7 +140,8 @@ class FinitePosterior:
         return self._member(self.sample_index(rng))
 
     def _member(self, index: int) -> ModelSample:
-        return ModelSample(self.prior.kernels[index], self._filters.belief[:, index].copy(), index)
+        setting = None if self.prior.sensors is None else self.prior.setting_of(index)
+        return ModelSample(self.prior.kernels[index], self._filters.belief[:, index].copy(), index, setting)
 
     def belief(self, theta: npt.ArrayLike) -> Array:
         """Return h_t(·; θ) for a kernel of the set.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .._utils.arrays import Array, Names, distributions, frozen, numbers, shaped
 from ..errors import InvalidModelError
 from ..models import POMDP, Frozen, Setting, kernel
+from .step_codes import Reading, StepCodes, kernel_factors
 
 if TYPE_CHECKING:
     from .finite_posterior import FinitePosterior
@@ -32,6 +33,10 @@ class FinitePrior(Frozen):
         The prior probabilities of the kernels, shape [M]; by default they are equal.
     initial
         The initial distribution h(·; θ) under each kernel, shape [M, S]; by default that of the setting.
+    sensors
+        The observation model that belongs to each kernel, shape [M, S, O], [M, A, S′, O] or [M, A, S, S′, O];
+        by default that of the setting, which is known. Models of shape [S, O] also give the first
+        observation, if the setting has one.
 
     Raises
     ------
@@ -49,6 +54,7 @@ class FinitePrior(Frozen):
     kernels: Array  # [M, A, S, S]
     weights: Array  # [M], sums to 1
     initial: Array  # [M, S], rows sum to 1
+    sensors: Array | None  # [M, S, O], [M, A, S, O] or [M, A, S, S, O]
 
     def __init__(
         self,
@@ -56,6 +62,7 @@ class FinitePrior(Frozen):
         kernels: npt.ArrayLike,
         weights: npt.ArrayLike | None = None,
         initial: npt.ArrayLike | None = None,
+        sensors: npt.ArrayLike | None = None,
     ) -> None:
         if not isinstance(setting, Setting):
             raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
@@ -74,10 +81,12 @@ class FinitePrior(Frozen):
             kernels=frozen(_kernels(given, setting)),
             weights=frozen(distributions("weights", weights, "m", Names())),
             initial=frozen(distributions("initial", initial, "ms", setting.names)),
+            sensors=None if sensors is None else frozen(_sensors(sensors, count, setting)),
         )
 
     def _contents(self) -> tuple[str, list[Array]]:
-        return self.setting.fingerprint, [self.kernels, self.weights, self.initial]
+        sensors = [] if self.sensors is None else [self.sensors]
+        return self.setting.fingerprint, [self.kernels, self.weights, self.initial, *sensors]
 
     def __len__(self) -> int:
         return len(self.kernels)
@@ -88,8 +97,42 @@ class FinitePrior(Frozen):
             raise InvalidModelError(
                 f"kernel {index} is out of range: this prior has {len(self)} kernels (0 to {len(self) - 1})"
             )
-        setting = self.setting.replace(initial=self.initial[index])
+        setting = self.setting_of(index).replace(initial=self.initial[index])
         return POMDP(setting, self.kernels[index], name=f"kernel {index}")
+
+    def setting_of(self, index: int) -> Setting:
+        """Return the setting with the observation model that belongs to kernel `index`."""
+        if self.sensors is None:
+            return self.setting
+        first = self.sensors[index] if self._sensors_give_first else self.setting.first_observation
+        return self.setting.replace(observation=self.sensors[index], first_observation=first)
+
+    @property
+    def _sensors_give_first(self) -> bool:
+        return self.sensors is not None and self.sensors.ndim == 3 and self.setting.has_first_observation
+
+    @cached_property
+    def step_codes(self) -> StepCodes:
+        """How steps become numbers in compiled code."""
+        return StepCodes(self.setting, unknown=self.sensors is not None)
+
+    @cached_property
+    def factors(self) -> Array | None:
+        """κ η of each kernel by step number, shape [A·R, S, S′, M]; None if the observation model is known."""
+        if self.sensors is None:
+            return None
+        tables = np.moveaxis(self.sensors, 0, -1)
+        if tables.ndim == 3:
+            tables = np.broadcast_to(tables, (self.setting.n_actions, *tables.shape))
+        seen = self.setting.seen_cost
+        return kernel_factors(tables, None if seen is None else seen.probabilities[..., None])
+
+    def first_likelihood(self, reading: Reading | None) -> Array:
+        """Return η(o_1 | s) under each kernel, shape [S, M]; ones without a first observation."""
+        if reading is not None and self._sensors_give_first:
+            assert self.sensors is not None
+            return np.ascontiguousarray(self.sensors[:, :, reading.code].T)
+        return np.repeat(self.step_codes.first_likelihood(reading)[:, None], len(self), axis=1)
 
     @cached_property
     def support(self) -> npt.NDArray[np.bool_]:
@@ -110,15 +153,14 @@ class FinitePrior(Frozen):
         return np.asarray(self.initial[same[0]]) if len(same) else self.setting.initial
 
     def replace(self, *, setting: Setting) -> FinitePrior:
-        """Return the same kernels, weights and initial distributions in another setting."""
-        return FinitePrior(setting, self.kernels, self.weights, self.initial)
+        """Return the same kernels, weights, initial distributions and observation models in another setting."""
+        return FinitePrior(setting, self.kernels, self.weights, self.initial, self.sensors)
 
     def kernel_group(self, rng: np.random.Generator) -> FixedGroup:
         """Return the kernels as a group of a mixture prior."""
-        from .filter_bank import likelihoods  # compiled code, as below
-        from .kernel_groups import FixedGroup
+        from .kernel_groups import FixedGroup  # compiled code, as below
 
-        return FixedGroup(self, likelihoods(self.setting))
+        return FixedGroup(self)
 
     def restored_group(self, state: Mapping[str, object], size: int, time: int) -> FixedGroup:
         """Return the kernels as a saved group of a mixture prior."""
@@ -146,6 +188,16 @@ class FinitePrior(Frozen):
 
     def __repr__(self) -> str:
         return f"FinitePrior({len(self)} kernels, {self.setting!r})"
+
+
+def _sensors(sensors: npt.ArrayLike, count: int, setting: Setting) -> Array:
+    """Return valid observation models [M, S, O], [M, A, S′, O] or [M, A, S, S′, O]."""
+    given = numbers("sensors", sensors, "mso|maso|masto")
+    axes = {3: "mso", 4: "maso", 5: "masto"}[given.ndim]
+    length = {"m": count, "a": setting.n_actions, "s": setting.n_states, "t": setting.n_states}
+    sizes = tuple(length.get(axis, setting.n_observations) for axis in axes)
+    shaped("sensors", given, sizes, f"{count} kernels and the sizes of the setting")
+    return distributions("sensors", given, axes, setting.names)
 
 
 def _kernels(given: Array, setting: Setting) -> Array:

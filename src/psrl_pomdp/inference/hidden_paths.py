@@ -13,7 +13,9 @@ expected number of transitions is ξ(a, s, s′) = Σ_{i: a_i = a} α_i(s) K_i(s
 α and β are rescaled only when they become small. Only every 256th α is stored. The backward pass recomputes
 each segment of 256 steps, so that memory is 1/256 of that for all α and the working set fits in the cache.
 
-A step is one code, a (O + 1) + o, with o = O for a missing observation; `action_of[code]` is its action.
+A step is one code, a R + r (`step_codes`); `action_of[code]` is its action. If observations are not numbered,
+`joint[code]` is θ alone, and `rows[i]` are the likelihoods of the observation of step i for every s′: they
+multiply α_{i+1} in the forward pass and β_{i+1} in the backward pass. Otherwise `rows` is empty.
 Arrays are flat with the N kernels innermost: in a vector `[S·N]`, state s of kernel n is at s N + n; in a
 table `[.., S·S·N]`, (s, s′) of kernel n is at (s S + s′) N + n. The tuple `states` has one entry per state.
 The compiler knows its length, and unrolls sums over states inside loops over kernels, four kernels to an
@@ -49,7 +51,14 @@ def tabulate(transition: Array, likelihood: Array, joint: Array) -> None:
 
 @jit_noalloc(error_model="numpy")
 def forward(
-    states: States, joint: Array, codes: Codes, begin: int, end: int, alpha: Array, log_scale: Array
+    states: States,
+    joint: Array,
+    codes: Codes,
+    rows: Array,
+    begin: int,
+    end: int,
+    alpha: Array,
+    log_scale: Array,
 ) -> None:
     """Compute α at `begin` + i in `alpha[i]` up to `end`, from `alpha[0]`; add logs of divisors to
     `log_scale[N]`.
@@ -63,8 +72,19 @@ def forward(
                 for s in range(n_states):
                     mass += before[s * n_kernels + n] * step[(s * n_states + t) * n_kernels + n]
                 after[t * n_kernels + n] = mass
+        if len(rows) > 0:
+            weigh(after, rows[begin + i])
         if any_small(states, after, n_kernels):
             rescale(after, log_scale)
+
+
+@jit_noalloc(inner=True)
+def weigh(vector: Array, row: Array) -> None:
+    """Multiply the part of every state in `vector[S·N]` by its likelihood in `row[S]`."""
+    n_kernels = len(vector) // len(row)
+    for s in range(len(row)):
+        for k in range(s * n_kernels, (s + 1) * n_kernels):
+            vector[k] *= row[s]
 
 
 @jit_noalloc(inner=True, linked=True)
@@ -105,6 +125,7 @@ def filter_all(
     states: States,
     joint: Array,
     codes: Codes,
+    rows: Array,
     n: int,
     start: Array,
     alpha: Array,
@@ -113,19 +134,19 @@ def filter_all(
 ) -> int:
     """Run the forward pass over n steps and return the number of segments before the last.
 
-    `start[S]` is h(s) η(o_1 | s). `alpha` contains the last segment afterwards, `checkpoints` the first α of
-    each of the others.
+    `start[S·N]` is h(s) η(o_1 | s) under each kernel. `alpha` contains the last segment afterwards,
+    `checkpoints` the first α of each of the others.
     """
     n_kernels = len(log_scale)
     for k in range(n_kernels):
         log_scale[k] = 0.0
         for s in range(len(states)):
-            alpha[0, s * n_kernels + k] = start[s]
+            alpha[0, s * n_kernels + k] = start[s * n_kernels + k]
     last = max(0, (n - 1) // SEGMENT)
     for k in range(last + 1):
         if k < last:
             copy(alpha[0], checkpoints[k])
-        forward(states, joint, codes, k * SEGMENT, min(n, (k + 1) * SEGMENT), alpha, log_scale)
+        forward(states, joint, codes, rows, k * SEGMENT, min(n, (k + 1) * SEGMENT), alpha, log_scale)
         if k < last:
             copy(alpha[SEGMENT], alpha[0])
     return last
@@ -133,11 +154,18 @@ def filter_all(
 
 @jit_noalloc(inner=True)
 def segment_again(
-    states: States, joint: Array, codes: Codes, k: int, alpha: Array, checkpoints: Array, scratch: Array
+    states: States,
+    joint: Array,
+    codes: Codes,
+    rows: Array,
+    k: int,
+    alpha: Array,
+    checkpoints: Array,
+    scratch: Array,
 ) -> None:
     """Recompute α over segment k from its checkpoint; `scratch[N]` is scratch."""
     copy(checkpoints[k], alpha[0])
-    forward(states, joint, codes, k * SEGMENT, (k + 1) * SEGMENT, alpha, scratch)
+    forward(states, joint, codes, rows, k * SEGMENT, (k + 1) * SEGMENT, alpha, scratch)
 
 
 @jit_noalloc(inner=True)
@@ -153,19 +181,17 @@ def log_likelihood(alpha_end: Array, log_scale: Array) -> None:
 @jit()
 def log_likelihoods(
     states: States,
-    transition: Array,
-    likelihood: Array,
+    joint: Array,
     codes: Codes,
+    rows: Array,
     n: int,
     start: Array,
-    joint: Array,
     alpha: Array,
     checkpoints: Array,
     log_scale: Array,
 ) -> None:
-    """Compute log P(o_1..o_{n+1} | a_1..a_n, θ) of kernels `transition[A, S·S·N]` in `log_scale[N]`."""
-    tabulate(transition, likelihood, joint)
-    last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)
+    """Compute log P(o_1..o_{n+1} | a_1..a_n, θ) of the kernels in `joint` in `log_scale[N]`."""
+    last = filter_all(states, joint, codes, rows, n, start, alpha, checkpoints, log_scale)
     log_likelihood(alpha[n - last * SEGMENT], log_scale)
 
 
@@ -225,9 +251,9 @@ def _draw_step(
 @jit_noalloc(error_model="numpy")
 def draw_back(
     states: States,
-    transition: Array,
+    matrices: Array,
     codes: Codes,
-    action_of: Codes,
+    matrix_of: Codes,
     begin: int,
     end: int,
     alpha: Array,
@@ -235,49 +261,53 @@ def draw_back(
     transitions: npt.NDArray[np.int32],
     counter: np.uint64,
 ) -> np.uint64:
-    """Draw s_i given s_{i+1} from `end` down to `begin`, and count the transitions in `transitions[A,
-    S·S·N]`.
+    """Draw s_i given s_{i+1} from `end` down to `begin`, and count the transitions by matrix in
+    `transitions[K, S·S·N]`.
 
-    The most common number of kernels is a constant in the code, because addresses that the compiler knows
-    halve the time.
+    `matrices[K, S·S·N]` are θ by action, or M by step number if η depends on s or on the kernel;
+    `matrix_of[code]` is the matrix of a step. A factor η(o | s′) that all kernels share cancels. The most
+    common number of kernels is a constant in the code, because addresses that the compiler knows halve the
+    time.
     """
     n_states, n_kernels = len(states), len(state)
     for i in range(end - begin - 1, -1, -1):
-        a = action_of[codes[begin + i]]
+        k = matrix_of[codes[begin + i]]
         if n_kernels == 32:
-            counter = _draw_step(n_states, 32, transition[a], alpha[i], transitions[a], state, counter)
+            counter = _draw_step(n_states, 32, matrices[k], alpha[i], transitions[k], state, counter)
         else:
-            counter = _draw_step(n_states, n_kernels, transition[a], alpha[i], transitions[a], state, counter)
+            counter = _draw_step(n_states, n_kernels, matrices[k], alpha[i], transitions[k], state, counter)
     return counter
 
 
 @jit()
 def sample_paths(
     states: States,
-    transition: Array,
-    likelihood: Array,
+    matrices: Array,
+    matrix_of: Codes,
     codes: Codes,
-    action_of: Codes,
+    rows: Array,
     n: int,
     start: Array,
     joint: Array,
     alpha: Array,
     checkpoints: Array,
     counter: np.uint64,
+    state: npt.NDArray[np.uint32],
     transitions: npt.NDArray[np.int32],
 ) -> None:
-    """Draw one hidden path for each kernel given all observations; count it in `transitions[A, S·S·N]`."""
-    n_kernels = alpha.shape[1] // len(states)
-    log_scale, state = np.zeros(n_kernels), np.zeros(n_kernels, np.uint32)
-    tabulate(transition, likelihood, joint)
-    last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)
+    """Draw one hidden path for each kernel given all observations; count it in `transitions[K, S·S·N]`.
+
+    `matrices` and `matrix_of` are as in `draw_back`. The first states s_1 are written to `state[N]`.
+    """
+    log_scale = np.zeros(len(state))
+    last = filter_all(states, joint, codes, rows, n, start, alpha, checkpoints, log_scale)
     counter = draw_end(alpha[n - last * SEGMENT], state, counter)
     for k in range(last, -1, -1):
         if k < last:
-            segment_again(states, joint, codes, k, alpha, checkpoints, log_scale)
+            segment_again(states, joint, codes, rows, k, alpha, checkpoints, log_scale)
         begin, end = k * SEGMENT, min(n, (k + 1) * SEGMENT)
         counter = draw_back(
-            states, transition, codes, action_of, begin, end, alpha, state, transitions, counter
+            states, matrices, codes, matrix_of, begin, end, alpha, state, transitions, counter
         )
 
 
@@ -286,6 +316,7 @@ def smooth_back(
     states: States,
     joint: Array,
     codes: Codes,
+    rows: Array,
     begin: int,
     end: int,
     alpha: Array,
@@ -304,6 +335,8 @@ def smooth_back(
     for i in range(end - begin - 1, -1, -1):
         code = codes[begin + i]
         step, before, counted = joint[code], alpha[i], shares[code]
+        if len(rows) > 0:
+            weigh(beta, rows[begin + i])
         for s in range(n_states):
             for n in range(n_kernels):
                 total = 0.0
@@ -329,19 +362,20 @@ def smooth_back(
 
 
 @jit_noalloc(inner=True)
-def add_up(joint: Array, action_of: Codes, shares: Array, expected: Array) -> None:
-    """Add ξ(a, s, s′) to `expected[A, S·S·N]`, from the shares by code, and reset these to zero."""
+def add_up(joint: Array, matrix_of: Codes, shares: Array, expected: Array) -> None:
+    """Add ξ(·, s, s′) to `expected[K, S·S·N]`, from the shares by code, and reset these to zero."""
     for code in range(len(joint)):
         for k in range(joint.shape[1]):
-            expected[action_of[code], k] += shares[code, k] * joint[code, k]
+            expected[matrix_of[code], k] += shares[code, k] * joint[code, k]
             shares[code, k] = 0.0
 
 
 @jit()
 def expected_transitions(
     states: States,
+    matrix_of: Codes,
     codes: Codes,
-    action_of: Codes,
+    rows: Array,
     n: int,
     start: Array,
     joint: Array,
@@ -349,16 +383,24 @@ def expected_transitions(
     checkpoints: Array,
     shares: Array,
     log_scale: Array,
+    first: Array,
     expected: Array,
 ) -> None:
-    """Add ξ of the kernels in `joint` to `expected[A, S·S·N]`; write log-likelihoods to `log_scale[N]`."""
+    """Add ξ of the kernels in `joint` to `expected[K, S·S·N]`; write log-likelihoods to `log_scale[N]`.
+
+    `matrix_of[code]` is the action of a step, or its number itself for ξ by step number. The distribution of
+    s_1 given all observations is written to `first[S·N]`.
+    """
     size, n_kernels = alpha.shape[1], len(log_scale)
     beta, onward, inverse, share = np.ones(size), np.zeros(size), np.zeros(n_kernels), np.zeros(n_kernels)
-    last = filter_all(states, joint, codes, n, start, alpha, checkpoints, log_scale)
+    last = filter_all(states, joint, codes, rows, n, start, alpha, checkpoints, log_scale)
     log_likelihood(alpha[n - last * SEGMENT], log_scale)
     for k in range(last, -1, -1):
         if k < last:
-            segment_again(states, joint, codes, k, alpha, checkpoints, inverse)
+            segment_again(states, joint, codes, rows, k, alpha, checkpoints, inverse)
         begin, end = k * SEGMENT, min(n, (k + 1) * SEGMENT)
-        smooth_back(states, joint, codes, begin, end, alpha, beta, shares, onward, inverse, share)
-    add_up(joint, action_of, shares, expected)
+        smooth_back(states, joint, codes, rows, begin, end, alpha, beta, shares, onward, inverse, share)
+    for k in range(size):
+        first[k] = alpha[0, k] * beta[k]
+    rescale(first, inverse)
+    add_up(joint, matrix_of, shares, expected)

@@ -4,43 +4,94 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._utils.arrays import Array, Codes, Index
+from .._utils.arrays import Array, Codes
+from .step_codes import Reading, StepCodes, Steps
 
 
 class History:
-    """The past steps, in an array that grows by doubling.
+    """The past steps, in arrays that grow by doubling.
 
-    `start[S]` is h_1, the normalized product of h(s) and η(o_1 | s). Step i is the code a_i (O + 1) +
-    o_{i+1}; a missing observation is o = O.
+    `start[S]` is h_1, the normalized product of h(s) and η(o_1 | s). Step i has the number a_i R + r_i of
+    `step_codes`. If observations are not numbered, `rows[i]` are their likelihoods and `values[i]` the
+    observations themselves.
     """
 
-    def __init__(self, n_actions: int, n_readings: int) -> None:
-        self.n_readings = n_readings  # O + 1
+    def __init__(self, codes: StepCodes) -> None:
+        self.step_codes = codes
         self.start: Array = np.zeros(0)
+        self.first: Reading | None = None
         self.length = 0
         # There are only two types of codes, because functions are compiled anew for each type.
-        kind = np.uint16 if n_actions * n_readings <= 2**16 else np.uint32
+        kind = np.uint16 if codes.n_actions * codes.n_codes <= 2**16 else np.uint32
         self.codes: Codes = np.zeros(64, dtype=kind)
+        n_rows = 64 if codes.has_rows else 0
+        self._rows = np.zeros((n_rows, codes.n_states))
+        self._values = np.full((n_rows, *codes.value_shape), np.nan)
 
-    def write(self, actions: Index, readings: Index) -> None:
+    @property
+    def rows(self) -> Array:
+        """The likelihoods of the observations of all steps, shape [T, S′]; empty if they are numbered."""
+        return self._rows
+
+    @property
+    def values(self) -> Array:
+        """The observations of the steps up to now, shape [T] or [T, d]; empty if they are numbered."""
+        return self._values[: self.length]
+
+    def write_steps(self, steps: Steps) -> None:
         """Write steps after the last one; they become part of the history when `length` is increased."""
-        end = self.length + len(actions)
+        end = self.length + len(steps.actions)
+        self._grow(end)
+        self.codes[self.length : end] = steps.actions * self.step_codes.n_codes + steps.codes
+        if self.step_codes.has_rows:
+            self._rows[self.length : end] = steps.rows
+            self._values[self.length : end] = steps.values
+
+    def _grow(self, end: int) -> None:
+        """Make room for `end` steps."""
         if end > len(self.codes):
-            grown = np.zeros(max(end, 2 * len(self.codes)), dtype=self.codes.dtype)
-            grown[: self.length] = self.codes[: self.length]
-            self.codes = grown
-        self.codes[self.length : end] = actions * self.n_readings + readings
+            room = max(end, 2 * len(self.codes))
+            self.codes = _grown(self.codes, self.length, room)
+            if self.step_codes.has_rows:
+                self._rows = _grown(self._rows, self.length, room)
+                self._values = _grown(self._values, self.length, room)
 
-    def step(self, i: int) -> tuple[int, int]:
-        """Return (a, o) of step i, which may be a step that is only written."""
-        a, o = divmod(int(self.codes[i]), self.n_readings)
-        return a, o
+    def reading(self, i: int) -> tuple[int, Reading]:
+        """Return the action of step i and what came after it; the step may be one that is only written."""
+        action, code = divmod(int(self.codes[i]), self.step_codes.n_codes)
+        if not self.step_codes.has_rows:
+            return action, Reading(code)
+        return action, Reading(code, self._rows[i], self._values[i])
 
-    def resume(self, start: Array, codes: Codes) -> None:
+    def state(self) -> dict[str, Array]:
+        """Return what a file stores of observations without numbers, and of the first observation."""
+        found: dict[str, Array] = {}
+        if self.step_codes.has_rows:
+            found |= {"history_rows": self._rows[: self.length].copy(), "history_values": self.values.copy()}
+        if self.first is not None and (self.step_codes.by_code or self.step_codes.has_rows):
+            found["history_first"] = np.asarray(
+                self.first.code if self.first.row is None else self.first.value, dtype=np.float64
+            )
+        return found
+
+    def resume(
+        self, start: Array, codes: Codes, rows: Array | None = None, values: Array | None = None
+    ) -> None:
         """Set the history to a saved one."""
         self.start, self.length = start, len(codes)
         self.codes = np.concatenate([codes.astype(self.codes.dtype), self.codes])
+        if rows is not None and values is not None:
+            self._rows = np.concatenate([rows, self._rows])
+            self._values = np.concatenate([values, self._values])
 
     @property
     def past(self) -> Codes:
+        """The numbers of all steps, shape [T]."""
         return self.codes[: self.length]
+
+
+def _grown(array: np.ndarray, length: int, room: int) -> np.ndarray:
+    """Return an array with room for `room` entries and the first `length` entries of `array`."""
+    grown = np.zeros((room, *array.shape[1:]), dtype=array.dtype)
+    grown[:length] = array[:length]
+    return grown

@@ -8,9 +8,10 @@ draw R ~ Gamma(Σ α), z = log θ + log R is unconstrained and
     log density of z  = log P(observations | θ) + Σ_k (α_k z_k − e^{z_k}),
     its gradient      = α_k − e^{z_k} + ξ_k − θ_k Σ_j ξ_j,
 
-where ξ_k, by Fisher's identity, is the expected number of transitions of this row to k. Known rows, rows with
-a single possible next state and structural zeros are not moved; the ξ of all pairs (a, s) that share a row
-are added. (Neal, MCMC using Hamiltonian dynamics, 2011.)
+where ξ_k, by Fisher's identity, is the expected number of transitions of this row to k. For a row of an
+unknown observation model or of unknown costs, it is the expected number of observations or costs k. Known
+rows, rows with a single possible next state and structural zeros are not moved; the ξ of all pairs (a, s)
+that share a row are added. (Neal, MCMC using Hamiltonian dynamics, 2011.)
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from .._utils.arrays import Array
-from .hidden_paths import expected_transitions, tabulate
+from .hidden_paths import expected_transitions
 from .history import History
-from .rows import FreeRows, aggregate_counts, to_kernels
+from .rows import FreeRows
 from .workspace import Workspace, flat
 
 
@@ -33,24 +34,30 @@ def normalized(z: Array) -> Array:
 def log_likelihood_and_expected_transitions(
     rows: FreeRows, log_rows: Array, past: History, space: Workspace
 ) -> tuple[Array, Array]:
-    """Return log P(observations | θ), shape [N], and ξ of the free rows, shape [R, S′, N]."""
-    kernels = to_kernels(rows, log_rows)
-    expected, logs = np.zeros_like(kernels), np.zeros(kernels.shape[-1])
-    tabulate(flat(kernels), space.likelihood, space.joint)
+    """Return log P(observations | θ), shape [N], and ξ of the free rows, shape [R, W, N]."""
+    kernels = rows.kernels(log_rows)
+    space.tabulate(kernels, rows.factors(log_rows))
+    by_step = rows.codes.by_code
+    n_states, size = kernels.shape[2:]
+    n_matrices = len(space.number_of) if by_step else len(kernels)
+    expected, logs = np.zeros((n_matrices, n_states, n_states, size)), np.zeros(size)
+    first = np.zeros((n_states, size))
     expected_transitions(
         space.states,
+        space.number_of if by_step else space.action_of,
         past.codes,
-        space.action_of,
+        past.rows,
         past.length,
-        past.start,
+        space.start(rows.start(log_rows, past)),
         space.joint,
         space.alpha,
         space.checkpoints,
         space.shares,
         logs,
+        first.reshape(-1),
         flat(expected),
     )
-    return logs, aggregate_counts(rows, expected)
+    return logs, rows.aggregate(expected, first, past)
 
 
 def log_density(rows: FreeRows, z: Array, past: History, space: Workspace) -> tuple[Array, Array]:

@@ -67,6 +67,12 @@ class MixturePrior(Frozen):
         for prior in priors[1:]:
             if prior.setting != priors[0].setting:
                 raise InvalidModelError(f"components: {prior!r} and {priors[0]!r} have different settings")
+        for prior in priors:
+            if any(getattr(prior, name, None) is not None for name in ("sensor", "costs", "sensors")):
+                raise InvalidModelError(
+                    f"components: {prior!r} has an unknown observation model or unknown costs, which a "
+                    "mixture cannot have"
+                )
         self._set(setting=priors[0].setting, components=priors, weights_of_components=frozen(shares))
 
     def _contents(self) -> tuple[str, list[Array]]:

@@ -18,7 +18,7 @@ import numpy as np
 from .._utils.arrays import Array
 from .history import History
 from .hmc import log_likelihood_and_expected_transitions
-from .rows import FreeRows, to_kernels
+from .rows import FreeRows
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -43,37 +43,47 @@ def posterior_mode(
     >>> posterior_mode(posterior)[0, 0].round(3).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-    likelihood = posterior.filter_bank()[0].likelihood
-    start = posterior.mean() if near is None else near
-    return mode_of_rows(posterior._rows, posterior._past, likelihood, start, passes=passes, close=close)
+    rows = posterior._rows
+    weights = posterior.weights
+    start = free_rows_near(rows, posterior.mean() if near is None else near, posterior._log_rows, weights)
+    log_rows = mode_of_rows(rows, posterior._past, start, passes=passes, close=close)
+    return np.asarray(rows.kernels(log_rows)[..., 0])
 
 
 def mode_of_rows(
     rows: FreeRows,
     past: History,
-    likelihood: Array,
     start: Array,
     *,
     passes: int = _PASSES,
     close: float = _CLOSE,
 ) -> Array:
-    """Return a mode, shape [A, S, S′], by at most `passes` iterations that start at the kernel `start`."""
-    space = Workspace(likelihood, 1)
+    """Return the logarithms of the free rows at a mode, shape [R, W, 1].
+
+    At most `passes` iterations start at the rows `start[R, W]`.
+    """
+    space = Workspace(rows.codes, 1)
     space.fit(past.length)
-    theta = _free(rows, start)
+    theta = start
     for _ in range(passes):
         _, transitions = log_likelihood_and_expected_transitions(rows, _log(theta), past, space)
         before, theta = theta, rows.concentration + transitions[..., 0]
         theta /= theta.sum(axis=1, keepdims=True)
         if np.abs(theta - before).max(initial=0.0) < close:
             break
-    return np.asarray(to_kernels(rows, _log(theta))[..., 0])
+    return _log(theta)
 
 
-def _free(rows: FreeRows, kernel: Array) -> Array:
-    """Return the free rows of a kernel [A, S, S′], shape [R, S′]."""
-    theta = np.empty_like(rows.concentration)
-    theta[rows.where[rows.where >= 0]] = kernel[rows.where >= 0]  # pairs that share a row have equal rows
+def free_rows_near(rows: FreeRows, kernel: Array | None, log_rows: Array, weights: Array) -> Array:
+    """Return the free rows from which a search starts, shape [R, W].
+
+    Those of the transition kernel are taken from `kernel`, if one is given; all others are the means of the
+    ensemble `log_rows[R, W, N]` with its `weights[N]`.
+    """
+    theta = np.asarray(rows.probabilities(log_rows) @ weights)
+    if kernel is not None:
+        free = rows.where >= 0  # pairs that share a row have equal rows
+        theta[rows.where[free], : kernel.shape[-1]] = kernel[free]
     return theta
 
 

@@ -10,14 +10,15 @@ import numpy as np
 from .._utils.arrays import Array
 from .._utils.integers import is_integer
 from ..errors import InvalidModelError, PSRLError
-from .filter_bank import likelihoods
-from .hidden_paths import expected_transitions, log_likelihoods, tabulate
+from ..models import Setting
+from .hidden_paths import expected_transitions, log_likelihoods
 from .history import History
-from .kernel_groups import MOST_KERNELS
+from .kernel_groups import MOST_KERNELS, possible_steps
 from .moves import Target, Tuning, default_move
 from .parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample, support_of
 from .refresh import systematic
 from .saved_states import array_in
+from .step_codes import StepCodes
 from .workspace import Workspace, flat
 
 State = Mapping[str, object]
@@ -31,6 +32,7 @@ class ParameterGroup:
 
     movable = True
     tuning: Any
+    factors: Array | None = None  # all kernels share the observation model
 
     def __init__(
         self, prior: ParametricPrior, parameters: Array, tuning: Tuning, spaces: dict[int, Workspace]
@@ -40,8 +42,8 @@ class ParameterGroup:
         self.weights = np.full(self.size, 1.0 / self.size)
         self.initial = np.repeat(prior.setting.initial[:, None], self.size, axis=1)
         self.kernels = np.ascontiguousarray(checked_kernels(prior, parameters).transpose(1, 2, 3, 0))
-        self.support = support_of(prior)
         self.space = space_for(prior, self.size, spaces)
+        self.support = possible_steps(self.space.step_codes, support_of(prior), None)
 
     @classmethod
     def drawn(cls, prior: ParametricPrior, rng: np.random.Generator) -> Self:
@@ -73,8 +75,8 @@ class ParameterGroup:
         refreshes = float(self.tuning.get("refreshes", 0.0)) + 1.0
         return ParameterGroup(self.prior, moved, {**tuning, "refreshes": refreshes}, self._spaces)
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> Array:
-        """Return the kernel at a local maximum of the posterior density of the parameters.
+    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
+        """Return the kernel at a local maximum of the posterior density of the parameters, with the setting.
 
         The search starts at the best member of the ensemble. For up to ten parameters it continues with the
         simplex method of Nelder and Mead.
@@ -93,7 +95,19 @@ class ParameterGroup:
                 options={"initial_simplex": corners, "maxfev": 60 * d, "xatol": 1e-6, "fatol": 1e-6},
             )
             best = found.x
-        return np.asarray(checked_kernels(self.prior, best[None])[0])
+        return np.asarray(checked_kernels(self.prior, best[None])[0]), self.prior.setting
+
+    def setting_of(self, number: int) -> Setting:
+        """Return the setting, which all kernels share."""
+        return self.prior.setting
+
+    def first_likelihood(self, past: History) -> Array:
+        """Return η(o_1 | s) under each kernel, shape [S, N]."""
+        return np.repeat(past.step_codes.first_likelihood(past.first)[:, None], self.size, axis=1)
+
+    def start(self, past: History) -> Array:
+        """Return h_1, shape [S]."""
+        return past.start
 
     def clear(self) -> None:
         """Clear the scratch arrays of passes over the history."""
@@ -154,19 +168,21 @@ class HistoryTarget(Target):
     def log_likelihood(self, parameters: Array) -> Array:
         kernels, space, logs = self._prepared(parameters)
         past = self._past
+        space.tabulate(kernels)
         log_likelihoods(
-            space.states, flat(kernels), space.likelihood, past.codes, past.length, past.start,
-            space.joint, space.alpha, space.checkpoints, logs,
+            space.states, space.joint, past.codes, past.rows, past.length, space.start(past.start),
+            space.alpha, space.checkpoints, logs,
         )  # fmt: skip
         return logs
 
     def expected_transitions(self, parameters: Array) -> tuple[Array, Array]:
         kernels, space, logs = self._prepared(parameters)
         past, expected = self._past, np.zeros_like(kernels)
-        tabulate(flat(kernels), space.likelihood, space.joint)
+        space.tabulate(kernels)
         expected_transitions(
-            space.states, past.codes, space.action_of, past.length, past.start,
-            space.joint, space.alpha, space.checkpoints, space.shares, logs, flat(expected),
+            space.states, space.action_of, past.codes, past.rows, past.length, space.start(past.start),
+            space.joint, space.alpha, space.checkpoints, space.shares, logs,
+            np.zeros(space.alpha.shape[1]), flat(expected),
         )  # fmt: skip
         return logs, expected.transpose(3, 0, 1, 2)
 
@@ -184,7 +200,7 @@ class HistoryTarget(Target):
 def space_for(prior: ParametricPrior, size: int, spaces: dict[int, Workspace]) -> Workspace:
     """Return scratch arrays for `size` kernels, allocated at the first call."""
     if size not in spaces:
-        spaces[size] = Workspace(likelihoods(prior.setting), size)
+        spaces[size] = Workspace(StepCodes(prior.setting), size)
     return spaces[size]
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index, Mask
-from .filter_bank import FilterBank, update
+from .filter_bank import FilterBank, matrix_number, update
 from .kernel_weights import linear_weights
 
 _SURPRISE = 1e-20  # below this probability under all kernels, an observation triggers a refresh
@@ -22,9 +22,10 @@ DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
 
 
 class SampledFilter(NamedTuple):
-    """The sampled kernel θ_k and its belief."""
+    """The sampled kernel θ_k, the matrices of its steps and its belief."""
 
     transition: Array  # [A, S, S', 1]
+    matrices: Array  # [K, S, S', 1]: those of the filter bank, for this kernel
     belief: Array  # [S, 1]; zeros after an observation of probability 0
     predicted: Array  # [S, 1]
     chance: Array  # [1]
@@ -33,7 +34,7 @@ class SampledFilter(NamedTuple):
 class PossibleStates(NamedTuple):
     """The states that are possible at present under the prior's structural zeros."""
 
-    support: Mask  # [A, S, S']
+    support: Mask  # [K, S, S']: the entries of the matrices that are possible
     now: Mask  # [S]
     then: Mask  # [S]: scratch
 
@@ -58,32 +59,36 @@ NO_REFRESH = RefreshRule(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 
 @jit_noalloc(inner=True, linked=True)
-def reachable_states(possible: PossibleStates, likelihood: Array, action: int) -> bool:
+def reachable_states(possible: PossibleStates, likelihood: Array, matrix: int) -> bool:
     """Compute in `possible.then` the states that can follow and emit the observation; return if there
     are any.
+
+    `matrix` is the number of the step's matrix, `likelihood[S′]` the likelihoods of the observation.
     """
     n_states = len(possible.now)
     some = False
     for t in range(n_states):
         found = False
         for s in range(n_states):
-            found |= possible.now[s] and possible.support[action, s, t]
+            found |= possible.now[s] and possible.support[matrix, s, t]
         possible.then[t] = found and likelihood[t] > 0.0
         some |= possible.then[t]
     return some
 
 
 @jit_noalloc(error_model="numpy", linked=True)
-def update_sampled_filter(used: SampledFilter, likelihood: Array, action: int) -> None:
+def update_sampled_filter(used: SampledFilter, likelihood: Array, matrix: int) -> None:
     """Update the belief of the sampled kernel; `chance` becomes 1 / P, or 0 if the observation is
     impossible.
+
+    `matrix` is the number of the step's matrix, `likelihood[S′]` the likelihoods of the observation.
     """
-    transition, belief, predicted = used.transition, used.belief, used.predicted
+    matrices, belief, predicted = used.matrices, used.belief, used.predicted
     total = 0.0
     for t in range(len(belief)):
         mass = 0.0
         for s in range(len(belief)):
-            mass += transition[action, s, t, 0] * belief[s, 0]
+            mass += matrices[matrix, s, t, 0] * belief[s, 0]
         predicted[t, 0] = mass * likelihood[t]
         total += predicted[t, 0]
     inverse = 1.0 / total if total > 0.0 else 0.0
@@ -143,45 +148,53 @@ def filter_steps(
     used: SampledFilter,
     possible: PossibleStates,
     codes: Codes,
+    rows: Array,
     begin: int,
     end: int,
     rule: RefreshRule,
 ) -> tuple[int, int]:
     """Take the steps from `begin` up to `end`, or up to the first step after which a refresh is due.
 
+    `rows[T, S′]` are the likelihoods of the observations, if these are not numbered; else it is empty.
     Returns the number of the next step and the reason for stopping. An impossible step changes nothing.
     """
-    n_readings = filters.likelihood.shape[1]
+    n_codes = filters.likelihood.shape[1]
     for i in range(begin, end):
-        a, o = codes[i] // n_readings, codes[i] % n_readings
-        likelihood = filters.likelihood[a, o]
-        if not reachable_states(possible, likelihood, a):
+        a, code = codes[i] // n_codes, codes[i] % n_codes
+        likelihood = rows[i] if len(rows) > 0 else filters.likelihood[a, code]
+        matrix = matrix_number(filters, a, code)
+        if not reachable_states(possible, likelihood, matrix):
             return i, IMPOSSIBLE
-        if not update(filters, a, o):
+        if not update(filters, a, matrix, likelihood):
             return i, TOO_UNLIKELY
         for s in range(len(possible.now)):
             possible.now[s] = possible.then[s]
-        update_sampled_filter(used, likelihood, a)
+        update_sampled_filter(used, likelihood, matrix)
         if refresh_due(filters, rule):
             return i + 1, REFRESH
     return end, DONE
 
 
 @jit()
-def filter_one(transition: Array, likelihood: Array, start: Array, codes: Codes, n: int) -> Array:
-    """Return the belief h_t of one kernel [A, S, S′] after the whole history, shape [S]; zeros if it is
-    impossible.
+def filter_one(
+    matrices: Array, stride: int, likelihood: Array, start: Array, codes: Codes, rows: Array, n: int
+) -> Array:
+    """Return the belief h_t of one kernel after the whole history, shape [S]; zeros if it is impossible.
+
+    `matrices[K, S, S′]` are those of the kernel; `stride`, `likelihood` and `rows` are as in `filter_steps`.
     """
-    n_states, n_readings = len(start), likelihood.shape[1]
+    n_states, n_codes = len(start), likelihood.shape[1]
     belief, after = start.copy(), np.empty(n_states)
     for i in range(n):
-        a, o = codes[i] // n_readings, codes[i] % n_readings
+        a, code = codes[i] // n_codes, codes[i] % n_codes
+        k = a if stride == 1 else a * stride + code
+        weights = rows[i] if len(rows) > 0 else likelihood[a, code]
         total = 0.0
         for t in range(n_states):
             after[t] = 0.0
             for s in range(n_states):
-                after[t] += belief[s] * transition[a, s, t]
-            after[t] *= likelihood[a, o, t]
+                after[t] += belief[s] * matrices[k, s, t]
+            after[t] *= weights[t]
             total += after[t]
         for t in range(n_states):
             belief[t] = after[t] / total if total > 0.0 else 0.0

@@ -158,6 +158,7 @@ class EnvRun:
 
     @property
     def average_reward(self) -> float:
+        """The mean reward of a step."""
         return float(self.rewards.mean())
 
 

@@ -1,14 +1,14 @@
-"""Recurrent deep reinforcement learning, as one would try it first: PPO with an LSTM, trained as it plays.
+"""Recurrent deep reinforcement learning: PPO with an LSTM, which is trained while it plays.
 
-It is told nothing, neither sensor nor costs: it sees each reading with the action before it, and the reward
-of each step. Like every learner here it has one life, so that what training costs is part of its regret.
+The agent knows neither the observation model nor the costs. It receives each observation together with the
+action before it, and the reward of each step. As for every agent here there is one run without resets, so
+that the cost of training is part of the regret.
 
-Guarantee: none, neither for finding the best policy nor for regret.
+There is no guarantee for the policy or for the regret.
 
 Source: RecurrentPPO of sb3-contrib with its own defaults (J. Schulman and others 2017, Proximal policy
-optimization algorithms, arXiv 1707.06347). That the action belongs to what a recurrent learner sees, and that
-such learners are then hard to beat by special ones, is from T. Ni, B. Eysenbach and R. Salakhutdinov 2022,
-Recurrent model-free RL can be a strong baseline for many POMDPs (ICML).
+optimization algorithms, arXiv 1707.06347). T. Ni, B. Eysenbach and R. Salakhutdinov 2022,
+Recurrent model-free RL can be a strong baseline for many POMDPs (ICML), recommend the action as an input.
 
 Needs `pip install "psrl-pomdp[deep]"`.
 """
@@ -30,11 +30,11 @@ Seen = npt.NDArray[np.float32]  # [O + A + 1]: a one for the reading, and one fo
 
 
 def recurrent_run(model: POMDP, horizon: int, seed: int = 0, **options: Any) -> Trace:
-    """Train in the world `model` for `horizon` steps; what happened, as `simulate` would have told it.
+    """Train on `model` for `horizon` steps, and return the trace of these steps.
 
-    `options` go to `sb3_contrib.RecurrentPPO`. Its actions are recorded, and played once more by `simulate`
-    in the same world with the same chance, so that every estimate of regret applies to the trace. The global
-    random streams of torch and numpy are seeded on the way, as that library does it.
+    `options` are arguments of `sb3_contrib.RecurrentPPO`. `simulate` repeats the recorded actions on the same
+    model with the same random numbers, so that every estimate of regret applies to the trace. The library
+    also seeds the global random streams of torch and numpy.
     """
     try:
         from sb3_contrib import RecurrentPPO
@@ -63,13 +63,16 @@ class OneLife(gymnasium.Env[Seen, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        """The beginning: always the same. That no action came before has a place of its own, the last."""
+        """Start the world again, always with the same seed.
+
+        The first observation follows no action; the last number of the one-hot code of the action says so.
+        """
         self.actions, self.readings = [], []
         first, info = self.world.reset(seed=self.seed)
         return self._seen(first, self.world.model.n_actions), info
 
     def step(self, action: np.int64) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        """The reward is 1 − C(s_t, a_t), in [0, 1], which suits networks whatever the user's numbers are."""
+        """Take an action. The reward is 1 − C(s_t, a_t), in [0, 1], whatever the unit of the costs."""
         state = self.world.state
         reading, _, terminated, truncated, info = self.world.step(action)
         reward = 1.0 - float(self.world.model.setting.cost[action, state])

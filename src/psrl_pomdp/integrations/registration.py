@@ -1,10 +1,10 @@
 """Registration of the library's problems with Gymnasium, whichever of the two is imported first.
 
 `gymnasium.make("psrl_pomdp:tiger-v0")` imports this package so that it can register its environments. Where
-the package was imported before Gymnasium, that import does nothing. So the package asks to be told when
-Gymnasium has been imported: `register_with_gymnasium` puts a finder in front of `sys.meta_path` that leaves
-every module to the finders after it, runs `register_environments` once Gymnasium is there, and then removes
-itself. Where Gymnasium is never imported, nothing else happens.
+the package was imported before Gymnasium, that import does nothing. Therefore `register_with_gymnasium` puts
+a finder in front of `sys.meta_path` that leaves every module to the finders after it, runs
+`register_environments` after the import of Gymnasium, and then removes itself. If Gymnasium is never
+imported, nothing else happens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def register_with_gymnasium() -> None:
 
 
 def register_environments() -> None:
-    """Register `model-v0` and an id for every problem; ids that somebody else has taken are left alone."""
+    """Register `model-v0` and an id for every problem; ids that exist already do not change."""
     import gymnasium
 
     from ..problems import catalogue

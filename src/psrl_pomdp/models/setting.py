@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from .._utils.arrays import Array, Names, checked_names, distributions, finite, 
 from .._utils.frozen import Frozen
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
 from ..sensors.base import ContinuousSensor, SensorBase
+from ..sensors.costs import SeenCosts
 from ..sensors.table import TableSensor
 from .units import Units
 
@@ -51,6 +52,9 @@ class Setting(Frozen):
         neither on the action nor on the state before it, and None otherwise.
     units
         The name of the unit of `cost`, such as "euro a day"; or `Units`, if `cost` is in [0, 1] already.
+    seen_cost
+        Whether and how the agent sees the cost of each action: "exact", if it sees `cost` itself;
+        `SeenCosts`, if the cost that it sees is random; None if it sees no costs.
     states, actions, observations
         Optional names. They must be distinct.
 
@@ -71,6 +75,7 @@ class Setting(Frozen):
     cost: Array  # [A, S], in [0, 1]
     initial: Array  # [S], sums to 1
     first_sensor: SensorBase | None  # η before the first action; its action is number 0
+    seen_cost: SeenCosts | None  # κ, in the user's own numbers
     units: Units
     names: Names
 
@@ -82,6 +87,7 @@ class Setting(Frozen):
         first_observation: npt.ArrayLike | SensorBase | _SensorItself | None = SENSOR,
         *,
         units: Units | str = "",
+        seen_cost: SeenCosts | Literal["exact"] | None = None,
         states: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
         observations: Sequence[str] | None = None,
@@ -98,6 +104,7 @@ class Setting(Frozen):
             cost=frozen(scaled),
             initial=frozen(distributions("initial", start, "s", names)),
             first_sensor=_first_sensor(first_observation, sensor, names),
+            seen_cost=_seen_cost(seen_cost, units.from_scaled(scaled), given_cost.shape),
             units=units,
             names=names,
         )
@@ -111,6 +118,7 @@ class Setting(Frozen):
         first_observation: npt.ArrayLike | SensorBase | _SensorItself | None = SENSOR,
         *,
         units: str = "",
+        seen_cost: SeenCosts | Literal["exact"] | None = None,
         states: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
         observations: Sequence[str] | None = None,
@@ -122,8 +130,8 @@ class Setting(Frozen):
         reward
             The reward of each action in each state, shape [A, S]. Rewards r in [0, 1] become costs 1 − r;
             others are rescaled, and `units` stores the scale.
-        observation, initial, first_observation, states, actions, observations
-            As for `Setting`.
+        observation, initial, first_observation, seen_cost, states, actions, observations
+            As for `Setting`; the values of `seen_cost` are rewards.
         units
             The name of the unit of `reward`.
 
@@ -150,6 +158,7 @@ class Setting(Frozen):
             initial,
             first_observation,
             units=mapped,
+            seen_cost=seen_cost,
             states=states,
             actions=actions,
             observations=observations,
@@ -186,6 +195,7 @@ class Setting(Frozen):
             "initial": self.initial,
             "first_observation": _as_given(self.first_sensor),
             "units": self.units,
+            "seen_cost": self.seen_cost,
             "states": self.names.states,
             "actions": self.names.actions,
             "observations": self.names.observations,
@@ -293,6 +303,25 @@ class Setting(Frozen):
         """The number of observations. Raises `InvalidModelError` if it is not finite."""
         return self._table().n_observations
 
+    @property
+    def joint_observation(self) -> Array:
+        """The table of the observation together with the seen cost, of which the pair (o, c) has number o C +
+        c.
+
+        It is `observation` if costs are not seen, and has shape [A, S, S′, O·C] otherwise.
+        """
+        table = self.observation
+        if self.seen_cost is None:
+            return table
+        by_state = table if table.ndim == 4 else table[:, None]
+        pairs = by_state[..., :, None] * self.seen_cost.probabilities[:, :, None, None, :]
+        return np.asarray(pairs.reshape(*pairs.shape[:3], -1))
+
+    @property
+    def n_joint_observations(self) -> int:
+        """The number of observations, or of pairs of observation and seen cost."""
+        return self.n_observations * (1 if self.seen_cost is None else self.seen_cost.n_values)
+
     def _table(self) -> TableSensor:
         if isinstance(self.sensor, TableSensor):
             return self.sensor
@@ -338,6 +367,9 @@ class Setting(Frozen):
             kind, more = first._contents()
             text += "" if first.is_finite else kind
             arrays += [table[0] for table in more] if first.is_finite else more
+        if self.seen_cost is not None:
+            kind, more = self.seen_cost._contents()
+            text, arrays = text + kind, arrays + more
         return text if self.is_finite else text + sensor, arrays
 
     def __repr__(self) -> str:
@@ -406,6 +438,23 @@ def _scaled(own: Array, units: Units | str, names: Names) -> tuple[Array, Units]
             "with `units` as a `Units`, costs must be scaled to [0, 1]"
         )
     return own, units
+
+
+def _seen_cost(
+    given: SeenCosts | Literal["exact"] | None, own_cost: Array, sizes: tuple[int, ...]
+) -> SeenCosts | None:
+    """Return the costs that are seen, of which "exact" are those of the setting."""
+    if given == "exact":
+        return SeenCosts.exact(own_cost)
+    if given is None or isinstance(given, SeenCosts):
+        if given is not None and given.probabilities.shape[:2] != sizes:
+            n_actions, n_states = given.probabilities.shape[:2]
+            raise InvalidModelError(
+                f"seen_cost is for {n_actions} actions and {n_states} states, "
+                f"expected {sizes[0]} actions and {sizes[1]} states (the shape of cost)"
+            )
+        return given
+    raise InvalidModelError(f'seen_cost is {given!r}: expected "exact", a SeenCosts or None')
 
 
 def _first_sensor(

@@ -13,6 +13,13 @@ Therefore,
   its optimal average cost depends on the initial belief.
 
 The size of a probability is not used, only whether it is positive.
+
+If the observation depends on the state before the action too, what it says about the state after the action
+counts, whatever the state before was, over the transitions that are possible. Its margin is the square root
+of the least squared length of Σ q(s, s′) η(· | a, s, s′) over all q whose sums over s are a vector of length
+one. It is positive if the distribution of the observation determines the distribution of the state. It is the
+smallest singular value of the rows η(· | a, s, s′) of one s without what lies in the span of the differences
+between the rows of different s: the smallest singular value of η(· | a, ·) if there are no differences.
 """
 
 from __future__ import annotations
@@ -45,7 +52,8 @@ class ModelStructure:
     transient_states: tuple[int, ...]  # the states that are transient under every policy
     reachable_states: tuple[int, ...]  # the states that some policy reaches from the initial distribution
     perfect_observation: bool  # True if every observation determines the state
-    indistinguishable_states: tuple[tuple[int, ...], ...]  # groups with equal observations
+    # Groups with equal observations, as states before the action and as states after it.
+    indistinguishable_states: tuple[tuple[int, ...], ...]
     blind_actions: tuple[int, ...]  # the actions after which the observation is independent of the state
     sensor_margin: float  # smallest singular value of the observation models of all actions together
     sensor_margins: tuple[float, ...]  # the same for each action's observation model
@@ -94,15 +102,16 @@ def analyze_structure(model: POMDP) -> ModelStructure:
     classes = recurrent_classes(possible)
     recurrent = {s for c in classes for s in c.states}
     setting = model.setting
-    margins = tuple(smallest_singular_value(sensor) for sensor in setting.observation)
+    sensors = _sensors(setting, possible)
+    margins = tuple(smallest_singular_value(sensor) for sensor in sensors)
     return ModelStructure(
         recurrent_classes=classes,
         transient_states=tuple(s for s in range(model.n_states) if s not in recurrent),
         reachable_states=reachable(np.asarray(possible.any(axis=0)), setting.initial > 0),
-        perfect_observation=_perfect(setting),
+        perfect_observation=_perfect(setting, possible),
         indistinguishable_states=_indistinguishable(setting),
         blind_actions=_blind(setting),
-        sensor_margin=_joint_margin(setting),
+        sensor_margin=_joint_margin(setting, sensors),
         sensor_margins=margins,
         n_states=model.n_states,
     )
@@ -174,9 +183,37 @@ def reachable(edges: Mask, start: Mask) -> tuple[int, ...]:
     return tuple(np.flatnonzero(seen).tolist())
 
 
-def _perfect(setting: Setting) -> bool:
+def _sensors(setting: Setting, possible: Mask) -> Array:
+    """Return what determines the margin of each action, [A, S', O]: the observation model.
+
+    If that depends on the state before the action, it is what does not change with this state.
+    """
+    table = setting.observation
+    if not setting.sensor_depends_on_previous:
+        return table
+    n_states = setting.n_states
+    found = np.empty((setting.n_actions, n_states, setting.n_observations))
+    for a, counts in enumerate(_counted(possible)):
+        first = counts.argmax(axis=0)  # [S']: a state before each state
+        base = table[a, first, np.arange(n_states)]
+        differences = (table[a] - base)[counts]
+        _, sizes, directions = np.linalg.svd(differences, full_matrices=False)
+        span = directions[sizes > max(differences.shape) * np.finfo(np.float64).eps]
+        found[a] = base - (base @ span.T) @ span
+    return found
+
+
+def _counted(possible: Mask) -> Mask:
+    """Return which pairs (s, s′) count, [A, S, S']: possible transitions, or all to a state that has none."""
+    return np.asarray(possible | ~possible.any(axis=1, keepdims=True))
+
+
+def _perfect(setting: Setting, possible: Mask) -> bool:
     """Return whether every observation, also the first one, is possible in one state only."""
     sensors = [*setting.observation]
+    if setting.sensor_depends_on_previous:
+        pairs = np.where(_counted(possible)[..., None], setting.observation, 0.0)
+        sensors = [*pairs.max(axis=1)]
     if setting.first_observation is not None:
         sensors.append(setting.first_observation)
     return all(bool(((sensor > 0).sum(axis=0) <= 1).all()) for sensor in sensors)
@@ -184,21 +221,25 @@ def _perfect(setting: Setting) -> bool:
 
 def _indistinguishable(setting: Setting) -> tuple[tuple[int, ...], ...]:
     groups: dict[bytes, list[int]] = {}
+    table = setting.observation
     for s in range(setting.n_states):
-        groups.setdefault(setting.observation[:, s].tobytes(), []).append(s)
+        key = table[:, s].tobytes()
+        if setting.sensor_depends_on_previous:
+            key += table[:, :, s].tobytes()
+        groups.setdefault(key, []).append(s)
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
 def _blind(setting: Setting) -> tuple[int, ...]:
-    sensors = setting.observation
+    sensors = setting.observation.reshape(setting.n_actions, -1, setting.n_observations)
     return tuple(a for a, sensor in enumerate(sensors) if bool((sensor == sensor[0]).all()))
 
 
-def _joint_margin(setting: Setting) -> float:
+def _joint_margin(setting: Setting, sensors: Array) -> float:
     """Of the sensors of all actions side by side, in root mean square: one sensor's own where all agree."""
-    if not setting.sensor_depends_on_action:
+    if not setting.sensor_depends_on_action and not setting.sensor_depends_on_previous:
         return smallest_singular_value(setting.observation[0])
-    together = np.hstack(list(setting.observation))
+    together = np.hstack(list(sensors))
     return smallest_singular_value(together) / float(np.sqrt(setting.n_actions))
 
 

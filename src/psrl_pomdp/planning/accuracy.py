@@ -1,14 +1,14 @@
-"""How narrow a gap has to be: as a share of the cost's range, and as a share of what is at stake.
+"""The requested gap: as a fraction of the cost range, and as a fraction of the reference value.
 
-A gap of one hundredth of the cost's range is small where costs are alike, and useless where an expensive
-event is rare: the optimum itself may be a thousandth of the range. So a gap is also compared with what is at
-stake,
+A gap of one hundredth of the cost range is small if the optimal average cost has the size of the cost range.
+If an expensive event is rare, the optimum itself may be a thousandth of the range, and the gap is useless. So
+a gap is also compared with the reference value, which messages call what is at stake,
 
     stake = max(min(upper, 1 − lower), (constant − lower) / 100,000),
 
-in scaled costs. The first term is the optimal cost, or its distance from the highest cost. Where the optimum
-is zero, no gap is a small share of it, and the second term takes over: a hundred-thousandth of what planning
-can gain over the best constant action, whose average cost is `constant`.
+in scaled costs. The first term is the optimal cost, or its distance from the highest cost. If the optimum is
+zero, no gap is a small fraction of it, and the second term applies: a hundred-thousandth of what planning can
+gain over the best constant action, whose average cost is `constant`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def at_stake(lower: float, upper: float, constant_cost: float) -> float:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The widest gap that is narrow enough: `scaled`, and `relative` as a share of what is at stake."""
+    """The largest gap that is accepted: `scaled`, and `relative` as a fraction of the reference value."""
 
     scaled: float
     relative: float = math.inf
@@ -45,7 +45,7 @@ class Accuracy:
         tolerance
             Widest scaled gap, above 0 and up to 1.
         rtol
-            Widest gap as a share of what is at stake, or None.
+            Largest gap as a fraction of the reference value, or None.
         atol
             Widest gap in the user's units, or None.
         units

@@ -3,6 +3,9 @@
     M[a, o](s, s′) = θ(s′ | s, a) η(o | a, s′)
     P(o | b, a) = Σ b M[a, o],   τ(b, a, o) = b M[a, o] / P(o | b, a)
 
+Where the observation depends on the state before the action too, η(o | a, s, s′) takes the place of
+η(o | a, s′). Beliefs, bounds and certificates need M only, and hold for every M with Σ_o M[a, o] = θ(· | ·, a).
+
 The bounds have to hold at every belief. States that no policy reaches from the start are left out, because
 they would make such bounds loose and do not matter for any run.
 """
@@ -27,14 +30,22 @@ from ..models.structure import reachable
 class Factors(NamedTuple):
     """M as the product of transition kernel (compressed sparse rows) and observation model.
 
-    Sums over all observations take S² + S·O products with the factors, and S²·O with M.
+    Sums over all observations take S² + S·O products with the factors, and S²·O with M. If the observation
+    depends on the state before the action, M is no such product. The rows are then those of M itself: each
+    entry has a next state and an observation, and `observation` has no entries.
     """
 
     indptr: npt.NDArray[np.int32]  # [A·S + 1]: where the entries of row (a, s) of the kernel begin
     indices: npt.NDArray[np.int32]  # s′ of each entry
-    transitions: Array  # θ(s′ | s, a) of each entry
-    observation: Array  # [A, O, S']: η(o | a, s′)
+    transitions: Array  # θ(s′ | s, a) of each entry, or M[a, o](s, s′)
+    observation: Array  # [A, O, S']: η(o | a, s′), or [A, O, 0]
     possible: Mask  # [A, O]: whether some state can give the observation
+    observed: npt.NDArray[np.int32]  # o of each entry of M, or empty for a product
+
+    @property
+    def is_product(self) -> bool:
+        """Whether M is the product of kernel and observation model."""
+        return self.observation.shape[2] > 0
 
 
 class BeliefDynamics(ABC):
@@ -102,6 +113,7 @@ class Dynamics(BeliefDynamics):
     starts: Array  # [K, S]: the beliefs before the first action, one for each first observation
     start_weights: Array  # [K]: their probabilities
     states: tuple[int, ...]  # the reachable states, by their number in the model
+    depends_on_previous: bool = False  # whether observations depend on the state before the action
     slack: float = 0.0  # a bound on the sum of the errors of the observation probabilities of a row
 
     @classmethod
@@ -114,13 +126,18 @@ class Dynamics(BeliefDynamics):
         reached = reachable(np.asarray((model.transition > 0).any(axis=0)), setting.initial > 0)
         states = np.asarray(reached)
         transition = model.transition[:, states][:, :, states]
-        observation = setting.observation[:, states]
-        joint = np.einsum("ast,ato->aost", transition, observation)
+        table = setting.joint_observation
+        if table.ndim == 4:
+            observation = table[:, states][:, :, states]
+            joint = np.einsum("ast,asto->aost", transition, observation)
+        else:
+            observation = table[:, states]
+            joint = np.einsum("ast,ato->aost", transition, observation)
         # Rows of a model may be off one by 1e-13, which large relative values would multiply.
         joint /= joint.sum(axis=(1, 3))[:, None, :, None]
         starts, weights = first_beliefs(model, states)
-        cost = setting.cost[:, states].copy()
-        return cls(np.ascontiguousarray(joint), cost, starts, weights, reached, slack)
+        cost, previous = setting.cost[:, states].copy(), table.ndim == 4
+        return cls(np.ascontiguousarray(joint), cost, starts, weights, reached, previous, slack)
 
     @cached_property
     def leak(self) -> float:
@@ -134,6 +151,10 @@ class Dynamics(BeliefDynamics):
     @cached_property
     def factors(self) -> Factors:
         """The factors of M."""
+        if self.depends_on_previous:
+            # Columns are pairs (s′, o), so that the entries of a row have their next states in order.
+            pairs = self.joint.transpose(0, 2, 3, 1).reshape(self.n_actions * self.n_states, -1)
+            return joint_factors(csr_array(pairs), self.n_actions, self.n_observations)
         transitions = self.joint.sum(axis=1)  # [A, S, S']
         source = transitions.argmax(axis=1)  # [A, S']: the state from which s′ is likeliest
         actions, after = np.ogrid[: self.n_actions, : self.n_states]
@@ -146,12 +167,29 @@ class Dynamics(BeliefDynamics):
             rows.data,
             np.ascontiguousarray(observation.transpose(0, 2, 1)),
             np.asarray(self.joint.any(axis=(2, 3))),
+            np.empty(0, np.int32),
         )
 
     @property
     def n_observations(self) -> int:
         """The number of observations."""
         return int(self.joint.shape[1])
+
+
+def joint_factors(joint: csr_array, n_actions: int, n_observations: int) -> Factors:
+    """Return M as its own factors, from M[a, o](s, s′) with a row (a, s) and a column (s′, o)."""
+    observed = joint.indices % n_observations
+    action = np.repeat(np.arange(joint.shape[0]), np.diff(joint.indptr)) // (joint.shape[0] // n_actions)
+    possible = np.zeros((n_actions, n_observations), np.bool_)
+    possible[action, observed] = True
+    return Factors(
+        joint.indptr.astype(np.int32),
+        (joint.indices // n_observations).astype(np.int32),
+        joint.data,
+        np.empty((n_actions, n_observations, 0)),
+        possible,
+        observed.astype(np.int32),
+    )
 
 
 def first_beliefs(model: POMDP, states: Index) -> tuple[Array, Array]:

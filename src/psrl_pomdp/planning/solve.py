@@ -259,7 +259,7 @@ class PlanningRun:
     def _begins_dense(self, model: POMDP) -> bool:
         """Return whether M as one array and a grid of all vertices are the quickest start, and fit."""
         p = self.parameters.representation
-        n_rows = model.n_actions * model.n_observations * model.n_states
+        n_rows = model.n_actions * model.setting.n_joint_observations * model.n_states
         vertices = n_rows * (model.n_states + self.parameters.grid.initial_points)
         return n_rows * model.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
 
@@ -325,6 +325,6 @@ def compile_if_long(setting: Setting, wait: bool) -> None:
     """
     if not setting.is_finite:
         setting = setting.dilated(FIRST_CELLS)
-    entries = setting.n_actions * setting.n_observations * setting.n_states**2
+    entries = setting.n_actions * setting.n_joint_observations * setting.n_states**2
     if entries > PARAMETERS.representation.interpreted_entries:
         compiled.PLANNING.hurry(wait)

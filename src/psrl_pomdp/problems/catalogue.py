@@ -64,6 +64,7 @@ class Entry:
 
     @property
     def about(self) -> str:
+        """The description of the problem."""
         return inspect.getdoc(self.build) or ""
 
     @property
@@ -207,7 +208,7 @@ def is_problem(name: str) -> bool:
 
 
 def _installed(name: str) -> Entry:
-    """The entry of a problem that another package, a script or an importable path gives."""
+    """Return the entry of a problem of another package, a script or an importable path."""
     try:
         plugin = registry.find("problems", name)
     except UnknownNameError:
@@ -228,7 +229,7 @@ def _installed(name: str) -> Entry:
 
 
 def _built(entry: Entry, parameters: dict[str, Any], plugin: Plugin) -> Problem:
-    """The problem that a plug-in's function makes; what goes wrong in there names the plug-in."""
+    """Return the problem that a plug-in's function makes; an error in this function names the plug-in."""
     try:
         found: Any = entry.build(**parameters)
     except PSRLError:
@@ -246,12 +247,12 @@ def _built(entry: Entry, parameters: dict[str, Any], plugin: Plugin) -> Problem:
 
 
 def fraction(name: str, value: float) -> float:
-    """A parameter that is a probability."""
+    """Return a parameter, checked to be a probability."""
     return bounded(name, value, 0.0, 1.0)
 
 
 def bounded(name: str, value: float, low: float, high: float = np.inf) -> float:
-    """A numeric parameter between two ends, both allowed."""
+    """Return a parameter, checked to be a number from `low` to `high`."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InvalidModelError(f"parameter {name} is {value!r}, not a number")
     if not low <= value <= high:
@@ -260,12 +261,12 @@ def bounded(name: str, value: float, low: float, high: float = np.inf) -> float:
 
 
 def count(name: str, value: int, least: int = 1, most: int = 1000) -> int:
-    """A parameter that counts something."""
+    """Return a parameter, checked to be an integer from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InvalidModelError(f"parameter {name} is {value!r}, not a whole number")
     return int(bounded(name, int(value), least, most))
 
 
 def uniform(n: int) -> Array:
-    """The uniform distribution over n states."""
+    """Return the uniform distribution over n states."""
     return np.full(n, 1.0 / n)

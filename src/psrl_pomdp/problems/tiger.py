@@ -49,6 +49,6 @@ def tiger(
 
 
 def _kernel(left: float) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
-    """Listening moves nothing; after opening the tiger is behind the left door with this probability."""
+    """Return the kernel; `left` is the probability of the left door after a door was opened."""
     anew = np.array([[left, 1 - left]] * 2)
     return [np.eye(2), anew, anew]

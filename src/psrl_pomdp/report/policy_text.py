@@ -247,7 +247,7 @@ def _percent(share: float) -> str:
 
 
 def possible_observations(plan: Plan, model: POMDP) -> Mask:
-    """[A, O]: True if an observation can follow an action in a state that is reachable from the start."""
+    """Return which observations can follow an action in the states that are reachable, shape [A, O]."""
     entered = model.transition[:, list(plan.states)].max(axis=1)  # [A, S']: 0 if no transition leads there
     return np.asarray(np.einsum("at,ato->ao", entered, model.setting.observation) > 0)
 

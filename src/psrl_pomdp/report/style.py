@@ -115,10 +115,10 @@ def plain_text(name: str, max_length: int = MAX_NAME) -> str:
 
 
 def printable(text: str, max_length: int) -> str:
-    """Return a text without control characters and with at most `max_length` characters.
+    r"""Return a text without control characters and with at most `max_length` characters.
 
-    >>> printable("a\\x00b", 9), printable("abcdef", 4)
-    ('a\ufffdb', 'abc…')
+    >>> printable("a\x00b", 9) == "a\ufffdb", printable("abcdef", 4)
+    (True, 'abc…')
     """
     shown = "".join(c if c.isprintable() else "\ufffd" for c in text)
     return shown if len(shown) <= max_length else shown[: max_length - 1] + "…"

@@ -1,7 +1,36 @@
 """Observation models: tables, densities of many families, and priors over them."""
 
 from .base import ContinuousSensor, ScalarSensor, SensorBase
-from .gaussian import GaussianSensor
+from .by_action import ActionSensor, ScalarActionSensor, by_action
+from .counts import NegativeBinomialSensor, PoissonSensor
+from .density import DensitySensor
+from .dirichlet import DirichletCosts, DirichletSensor
+from .gamma import ExponentialSensor, GammaSensor
+from .gaussian import GaussianSensor, LogNormalSensor
+from .mixture import MixtureSensor, with_outliers
+from .multivariate import MultivariateGaussianSensor
+from .student import StudentSensor
 from .table import TableSensor
 
-__all__ = ["ContinuousSensor", "GaussianSensor", "ScalarSensor", "SensorBase", "TableSensor"]
+__all__ = [
+    "ActionSensor",
+    "ContinuousSensor",
+    "DensitySensor",
+    "DirichletCosts",
+    "DirichletSensor",
+    "ExponentialSensor",
+    "GammaSensor",
+    "GaussianSensor",
+    "LogNormalSensor",
+    "MixtureSensor",
+    "MultivariateGaussianSensor",
+    "NegativeBinomialSensor",
+    "PoissonSensor",
+    "ScalarActionSensor",
+    "ScalarSensor",
+    "SensorBase",
+    "StudentSensor",
+    "TableSensor",
+    "by_action",
+    "with_outliers",
+]

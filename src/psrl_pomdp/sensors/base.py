@@ -15,12 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from .._utils.arrays import Array, frozen
+from .._utils.arrays import Array
 from .._utils.frozen import Frozen
 from ..errors import InvalidModelError, UnknownNameError
+from .parameters import LARGEST_VALUE as LARGEST_VALUE
+from .parameters import shortened
 
 Integers = npt.NDArray[np.int64]
-LARGEST_VALUE = 1e150  # observations are at most this large, so that their squares are finite
 
 
 class SensorBase(Frozen):
@@ -76,13 +77,14 @@ class ContinuousSensor(SensorBase):
         action
             The number of the action; 0 if the distribution is the same for every action.
         observations
-            Shape [T], or [T, d] for vectors.
+            Shape [T], or [T, d] for vectors. NaN stands for an observation that was lost.
 
         Returns
         -------
         ndarray
             Shape [T, S′], or [T, S, S′] if `depends_on_previous`. Entries may be −inf, and differ from the
-            log density by a constant that does not depend on the states.
+            log density by a number that does not depend on the states. All entries for an observation that
+            was lost are 0.
         """
 
     @abstractmethod
@@ -96,7 +98,10 @@ class ContinuousSensor(SensorBase):
 
     def parameters(self) -> dict[str, Any]:
         """Return the keyword arguments that construct this sensor, as arrays and numbers, for files."""
-        raise InvalidModelError(f"{type(self).__name__} contains code and cannot be written to a model file")
+        raise InvalidModelError(
+            f"{type(self).__name__} contains code, which a model file cannot contain; pass the sensor to "
+            "`Setting` again"
+        )
 
     def checked(self, observation: object) -> float | Array:
         """Return one observation as a float, or as an array [d], after a check.
@@ -113,12 +118,12 @@ class ContinuousSensor(SensorBase):
                 raise TypeError
             value = value.astype(np.float64)
         except (TypeError, ValueError):
-            raise UnknownNameError(f"observation {observation!r} is not {wanted}") from None
+            raise UnknownNameError(f"observation {shortened(observation)} is not {wanted}") from None
         if value.shape != (() if self.dimension is None else (self.dimension,)):
-            raise UnknownNameError(f"observation {observation!r} is not {wanted}")
+            raise UnknownNameError(f"observation {shortened(observation)} is not {wanted}")
         if not (np.abs(value) <= LARGEST_VALUE).all():
             raise UnknownNameError(
-                f"observation {observation!r} is not {wanted} of at most {LARGEST_VALUE:g}"
+                f"observation {shortened(observation)} is not {wanted} of at most {LARGEST_VALUE:g}"
             )
         return float(value) if self.dimension is None else value
 
@@ -134,11 +139,18 @@ class ScalarSensor(ContinuousSensor):
     Attributes
     ----------
     is_discrete
-        Whether all observations are integers. An interval then contains the integers above its lower edge, up
-        to and including its upper edge.
+        Whether all observations are counts: 0, 1, 2, and so on. An interval then contains the integers above
+        its lower edge, up to and including its upper edge.
     """
 
-    is_discrete: ClassVar[bool] = False
+    is_discrete: bool = False
+
+    def checked(self, observation: object) -> float | Array:
+        """Return one observation as a float, after a check; a count must be an integer of at least 0."""
+        value = super().checked(observation)
+        if self.is_discrete and not (value >= 0 and value == np.floor(value)):
+            raise UnknownNameError(f"observation {shortened(observation)} is not a count")
+        return value
 
     @abstractmethod
     def interval_masses(self, action: int, edges: Array) -> tuple[Array, Array]:
@@ -166,49 +178,50 @@ class ScalarSensor(ContinuousSensor):
         They use the same constant as `log_likelihood`. A lower bound may be −inf, an upper one +inf.
         """
 
-    @abstractmethod
     def quantiles(self, action: int, probabilities: Array) -> Array:
         """Return quantiles of the equally weighted mixture of all states' distributions, for placing cells.
 
-        They need not be exact: cells may lie anywhere.
+        They have nine correct digits or more: cells may lie anywhere.
+
+        Parameters
+        ----------
+        action
+            The number of the action.
+        probabilities
+            Numbers from 0 to 1, shape [P].
+
+        Returns
+        -------
+        ndarray
+            Shape [P]; the quantile of 0 is −inf and that of 1 is +inf.
         """
+        wanted = np.asarray(probabilities, dtype=np.float64)
+        high = _place(np.full(wanted.shape, LARGEST_VALUE))
+        low = -high
+        # Bisection over the floating-point numbers in their order needs no first guess of the scale.
+        while (high // 2 - low // 2).max(initial=0) > _NEAR:
+            middle = low // 2 + high // 2
+            edges, where = np.unique(middle, return_inverse=True)
+            masses, _ = self.interval_masses(action, np.r_[-np.inf, _number(edges), np.inf])
+            under = np.cumsum(masses.mean(axis=0))[:-1][where] < wanted
+            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        found = _number(high)
+        found = np.where(np.abs(found) <= 1e-100 * np.abs(found).max(initial=1e-200), 0.0, found)
+        if self.is_discrete:
+            found = np.floor(found)
+        found = np.where(wanted <= 0.0, -np.inf, found)
+        return np.asarray(np.where(wanted >= 1.0, np.inf, found))
 
 
-def by_state(name: str, values: npt.ArrayLike, *, positive: bool = False) -> Array:
-    """Return a parameter of shape [S], or [A, S], after a check that all its numbers are finite.
-
-    Raises
-    ------
-    InvalidModelError
-        The message names the parameter and the entry.
-    """
-    try:
-        found = np.asarray(values)
-        if found.dtype.kind not in "biuf":
-            raise TypeError
-        found = found.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InvalidModelError(f"{name} is not an array of numbers: {values!r}") from None
-    if found.ndim not in (1, 2) or found.size == 0:
-        raise InvalidModelError(f"{name} has shape {found.shape}, not [S] or [A, S]")
-    wrong = ~np.isfinite(found) | (np.abs(found) > LARGEST_VALUE)
-    if positive:
-        wrong |= found < 1 / LARGEST_VALUE
-    if wrong.any():
-        where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        wanted = "positive and finite" if positive else "finite"
-        raise InvalidModelError(f"{name}{list(where)} is {found[where]:g}: it must be {wanted}")
-    return frozen(found)
+_NEAR = 1 << 19  # twice as many floating-point numbers are 2e-10 of their size
 
 
-def together(**parameters: Array) -> dict[str, Array]:
-    """Return parameters of shapes [S] or [A, S] broadcast to a common one; a scalar axis is not accepted."""
-    shape = max((p.shape for p in parameters.values()), key=len)
-    for name, value in parameters.items():
-        if value.shape not in (shape, shape[-1:]):
-            first = next(iter(parameters))
-            raise InvalidModelError(
-                f"{name} has shape {value.shape}, but {first} has shape {parameters[first].shape}: "
-                "both must be [S] or [A, S]"
-            )
-    return {name: frozen(np.broadcast_to(value, shape)) for name, value in parameters.items()}
+def _place(values: Array) -> Integers:
+    """Return the place of each number in the order of all floating-point numbers, counted from 0."""
+    bits = np.abs(values).view(np.int64)
+    return np.where(values < 0.0, -bits, bits)
+
+
+def _number(places: Integers) -> Array:
+    sizes = np.abs(places).view(np.float64)
+    return np.where(places < 0, -sizes, sizes)

@@ -1,19 +1,18 @@
-"""Gaussian observations: a number with a mean and a standard deviation in each state."""
+"""Gaussian observations, and observations whose logarithms are Gaussian."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._utils.arrays import Array
-from .base import Integers, ScalarSensor, by_state, together
+from .._utils.arrays import Array, Mask
+from .base import Integers
+from .family import FamilySensor
+from .parameters import by_state
+from .tails import EPSILON, Tails, normal_log_density, normal_tails
 
-_LOG_ROOT = 0.5 * np.log(2 * np.pi)
 
-
-class GaussianSensor(ScalarSensor):
+class GaussianSensor(FamilySensor):
     """Observations that are Gaussian in each state.
 
     Parameters
@@ -34,35 +33,13 @@ class GaussianSensor(ScalarSensor):
     """
 
     family = "gaussian"
+    words = "Gaussian"
+    fields = ("means", "sds")
     means: Array
     sds: Array
 
     def __init__(self, means: npt.ArrayLike, sds: npt.ArrayLike) -> None:
-        given = together(means=by_state("means", means), sds=by_state("sds", sds, positive=True))
-        shape = given["means"].shape
-        self._set(**given, n_states=shape[-1], n_actions=shape[0] if len(shape) == 2 else None)
-
-    def _contents(self) -> tuple[str, list[Array]]:
-        return self.family, [self.means, self.sds]
-
-    def parameters(self) -> dict[str, Any]:
-        """Return the arguments of the constructor."""
-        return {"means": self.means, "sds": self.sds}
-
-    def described(self) -> str:
-        """Return a few words for messages and reports."""
-        return "Gaussian observations"
-
-    def _of(self, action: int) -> tuple[Array, Array]:
-        if self.n_actions is None:
-            return self.means, self.sds
-        return self.means[action], self.sds[action]
-
-    def log_likelihood(self, action: int, observations: Array) -> Array:
-        """Return the log density of observations [T] under every state, shape [T, S′]."""
-        means, sds = self._of(action)
-        z = (np.asarray(observations)[:, None] - means) / sds
-        return np.asarray(-0.5 * z * z - np.log(sds) - _LOG_ROOT)
+        self._fill(means=by_state("means", means), sds=by_state("sds", sds, positive=True))
 
     def draw(
         self, rng: np.random.Generator, action: int, states: Integers, previous: Integers | None = None
@@ -71,40 +48,72 @@ class GaussianSensor(ScalarSensor):
         means, sds = self._of(action)
         return np.asarray(means[states] + sds[states] * rng.standard_normal(len(states)))
 
-    def interval_masses(self, action: int, edges: Array) -> tuple[Array, Array]:
-        """Return the probability of each interval under every state, and bounds on the errors."""
-        from scipy.special import ndtr  # imported here because the import is slow
+    def _log_density(self, values: Array, *parameters: Array) -> Array:
+        means, sds = parameters
+        return normal_log_density(values, means, sds)
 
+    def _mode(self, *parameters: Array) -> Array:
+        return parameters[0]
+
+    def _tails(self, edges: Array, ends: Mask, *parameters: Array) -> Tails:
+        means, sds = parameters
+        return normal_tails((edges - means) / sds, ends)
+
+
+class LogNormalSensor(FamilySensor):
+    """Positive observations whose natural logarithms are Gaussian in each state.
+
+    Parameters
+    ----------
+    log_means
+        The mean of the logarithm in each state, shape [S]; or after each action in each state, shape [A, S].
+        Its exponential is the median of the observation.
+    log_sds
+        The standard deviations of the logarithm, of the same shape or of shape [S].
+
+    Raises
+    ------
+    InvalidModelError
+        If a parameter is out of its range: means of the logarithm from −300 to 300, and positive standard
+        deviations of at most 100. The message names the entry.
+
+    >>> LogNormalSensor(log_means=[0.0, 1.0], log_sds=[0.3, 0.3])
+    LogNormalSensor(2 states, log-normal observations)
+    """
+
+    family = "log-normal"
+    words = "log-normal"
+    fields = ("log_means", "log_sds")
+    log_means: Array
+    log_sds: Array
+
+    def __init__(self, log_means: npt.ArrayLike, log_sds: npt.ArrayLike) -> None:
+        self._fill(
+            log_means=by_state("log_means", log_means, least=-300.0, most=300.0),
+            log_sds=by_state("log_sds", log_sds, positive=True, most=100.0),
+        )
+
+    def draw(
+        self, rng: np.random.Generator, action: int, states: Integers, previous: Integers | None = None
+    ) -> Array:
+        """Draw one observation in each of `states[T]`."""
         means, sds = self._of(action)
-        z = (edges - means[:, None]) / sds[:, None]
-        # Above the mean, a difference of lower tails would lose its digits: it is taken of upper tails.
-        below, above = ndtr(z), ndtr(-z)
-        masses = np.where(z[:, :-1] > 0, above[:, :-1] - above[:, 1:], below[:, 1:] - below[:, :-1])
-        size = np.where(z[:, :-1] > 0, above[:, :-1], below[:, 1:])
-        return masses, size * (1e-14 + 1e-15 * np.minimum(np.abs(z[:, :-1]), np.abs(z[:, 1:])) ** 2)
+        logs = means[states] + sds[states] * rng.standard_normal(len(states))
+        return np.exp(np.clip(logs, -345.0, 345.0))  # an observation is at most 1e150
 
-    def log_density_bounds(self, action: int, edges: Array) -> tuple[Array, Array]:
-        """Return bounds on the log density in each interval."""
-        means, sds = self._of(action)
-        z = np.abs((edges - means[:, None]) / sds[:, None])
-        inside = (edges[:-1] <= means[:, None]) & (means[:, None] <= edges[1:])
-        far, near = np.maximum(z[:, :-1], z[:, 1:]), np.minimum(z[:, :-1], z[:, 1:])
-        constant = -np.log(sds)[:, None] - _LOG_ROOT
-        with np.errstate(over="ignore"):
-            low = constant - 0.5 * far * far
-            high = constant - 0.5 * np.where(inside, 0.0, near) ** 2
-        return low, high
+    def _log_density(self, values: Array, *parameters: Array) -> Array:
+        means, sds = parameters
+        logs = np.log(np.where(values > 0.0, values, 1.0))
+        return np.where(values > 0.0, normal_log_density(logs, means, sds) - logs, -np.inf)
 
-    def quantiles(self, action: int, probabilities: Array) -> Array:
-        """Return quantiles of the mixture of all states, by bisection."""
-        from scipy.special import ndtr, ndtri
+    def _mode(self, *parameters: Array) -> Array:
+        means, sds = parameters
+        return np.exp(means - sds * sds)
 
-        means, sds = self._of(action)
-        low = (means + sds * np.minimum(ndtri(probabilities[:, None]), 0.0)).min(axis=1)
-        high = (means + sds * np.maximum(ndtri(probabilities[:, None]), 0.0)).max(axis=1)
-        low = np.minimum(low, (means + sds * ndtri(probabilities[:, None])).min(axis=1))
-        for _ in range(60):  # bisection
-            middle = 0.5 * (low + high)
-            under = ndtr((middle[:, None] - means) / sds).mean(axis=1) < probabilities
-            low, high = np.where(under, middle, low), np.where(under, high, middle)
-        return np.asarray(0.5 * (low + high))
+    def _tails(self, edges: Array, ends: Mask, *parameters: Array) -> Tails:
+        means, sds = parameters
+        inside = edges > 0.0
+        logs = np.where(inside, np.log(np.where(inside, edges, 1.0)), -np.inf)
+        return normal_tails(
+            (logs - means) / sds, ends | ~inside, EPSILON * np.where(inside, np.abs(logs), 0.0) / sds
+        )

@@ -13,6 +13,7 @@ from .._serialization.contents import LARGEST_TIME, Contents
 from .._serialization.random_streams import StreamState
 from .._utils.arrays import Array
 from ..agents import compiled_steps as steps
+from ..inference.step_codes import StepCodes
 from ..models import POMDP
 
 CHANGING_ARRAYS = ("present", "belief", "visits", "sums")  # the fields of `EnvironmentState` that change
@@ -38,6 +39,8 @@ class SavedRun:
     actions: npt.NDArray[np.uint16]
     observations: npt.NDArray[np.uint16]
     states: npt.NDArray[np.uint16] | None
+    values: Array | None  # observations without numbers
+    value: Array | None  # the present one
     episode_sums: Array
     checkpoints: list[dict[str, Any]]
 
@@ -47,29 +50,43 @@ class SavedRun:
         time = metadata.time
         if not 0 <= time <= LARGEST_TIME:
             raise contents.refuse(f"time is {time}")
+        step_codes = StepCodes(model.setting)
         codes = {
             name: contents.whole(name, (time,), 0, count - 1).astype(np.uint16)
-            for name, count in (("actions", model.n_actions), ("readings", model.n_observations))
+            for name, count in (("actions", model.n_actions), ("readings", _count(step_codes)))
         }
+        values = value = None
+        if step_codes.has_rows:
+            values = contents.floats("values", (time, *step_codes.value_shape))
+            value = contents.floats("value", step_codes.value_shape, allow_nan=True)
         states = None
         if every_step:
             states = contents.whole("states", (time + 1,), 0, model.n_states - 1).astype(np.uint16)
         return cls(
-            _environment(contents, time, model),
+            _environment(contents, time, model, _count(step_codes)),
             codes["actions"],
             codes["readings"],
             states,
+            values,
+            value,
             contents.floats("episode_sums", (None, steps.N_SUMS), allow_nan=True),
             _checkpoints(contents, metadata, model),
         )
 
 
-def _environment(contents: Contents, time: int, model: POMDP) -> dict[str, npt.NDArray[Any]]:
+def _count(codes: StepCodes) -> int:
+    """Return how many numbers an observation can have."""
+    if codes.has_rows:
+        return codes.n_actions * codes.n_states  # its place among those that were drawn ahead
+    return codes.n_codes if codes.by_code else codes.n_observations
+
+
+def _environment(contents: Contents, time: int, model: POMDP, count: int) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of the environment."""
     n_actions, n_states = model.n_actions, model.n_states
-    present = contents.whole("world.present", (2,), -1, max(n_states, model.n_observations))
-    first = 0 if time or model.setting.first_observation is not None else -1
-    if not (0 <= present[0] < n_states and first <= present[1] < model.n_observations):
+    present = contents.whole("world.present", (2,), -1, max(n_states, count))
+    first = 0 if time or model.setting.has_first_observation else -1
+    if not (0 <= present[0] < n_states and first <= present[1] < count):
         raise contents.refuse("world.present is not a state and an observation")
     visits = contents.whole("world.visits", (n_actions, n_states), 0, time)
     if visits.sum() != time:

@@ -9,6 +9,7 @@ its own random stream, with two uniform numbers per step.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, Literal
 
 import msgspec
@@ -23,12 +24,15 @@ from .._utils.integers import is_integer
 from .._utils.log_spaced import log_spaced as log_spaced
 from .._version import __version__
 from ..agents import compiled_steps as steps
+from ..agents.compiled_driver import NUMBERED, ObservationsAhead, rows_ahead
 from ..errors import InvalidModelError, OutOfOrderError, ParseError
 from ..inference.filter_bank import sample_categorical
 from ..inference.sampled_filter import SampledFilter
-from ..models import POMDP
+from ..inference.step_codes import StepCodes
+from ..models import POMDP, Setting
 from ..protocols import Agent as Agent
 from ..protocols import CompiledAgent, EpisodicAgent, RestoresAgents, SavableAgent
+from ..sensors.base import ContinuousSensor
 from .run_files import CHANGING_ARRAYS, RunMetadata, SavedRun
 from .trace import Checkpoints, Trace, first_belief
 
@@ -141,8 +145,15 @@ class Simulation:
         self.checkpoint_times = None if checkpoints is None else np.unique(np.asarray(checkpoints, np.int64))
         if self.checkpoint_times is not None and (self.checkpoint_times < 1).any():
             raise InvalidModelError(f"checkpoint {self.checkpoint_times.min()}: they count from 1")
-        self.environment, self.first_observation = _new_environment(model, self.rng)
+        self.step_codes = StepCodes(model.setting)
+        self._own_sensor = None if self.episodic_agent is None else self.episodic_agent.setting.sensor
+        self.environment, self.first_observation = _new_environment(model, self.step_codes, self.rng)
+        # Of observations without numbers, the places among those drawn ahead are not kept, but their values
+        # are.
         self.actions, self.observations = np.zeros(0, np.uint16), np.zeros(0, np.uint16)
+        self.values = np.zeros((0, *self.step_codes.value_shape)) if self.step_codes.has_rows else None
+        self._present = np.asarray(np.nan if self.first_observation is None else self.first_observation)
+        self._takes_cost = model.setting.seen_cost is not None and "cost" in signature(agent.act).parameters
         self.states = np.array([self.environment.present[steps.STATE]], np.uint16) if every_step else None
         self.checkpoint_rows: list[dict[str, Any]] = []
         self.episode_sums: list[Array] = []
@@ -174,36 +185,79 @@ class Simulation:
         if self.time == 0:
             self._first_step(uniforms[0])
             uniforms = uniforms[1:]
+        ahead = self._drawn_ahead(len(uniforms))
         while len(uniforms):
-            done = self._run_compiled(uniforms) if self._can_compile() else self._run_streaming(uniforms)
+            compiles = self._can_compile()
+            done = self._run_compiled(uniforms, ahead) if compiles else self._run_streaming(uniforms, ahead)
             uniforms = uniforms[done:]
+            ahead = ahead._replace(values=ahead.values[done:], rows=ahead.rows[done:], present=self._present)
         self._interrupted = False
+
+    def _drawn_ahead(self, n: int) -> ObservationsAhead:
+        """Draw the observations without numbers of the next `n` steps, in each state that could emit them."""
+        sensor, n_states = self.model.setting.sensor, self.model.n_states
+        if not isinstance(sensor, ContinuousSensor):
+            return NUMBERED
+        own = self._own_sensor
+        by_action = sensor.n_actions is not None or (own is not None and own.n_actions is not None)
+        states = np.tile(np.arange(n_states), n)
+        values = [
+            sensor.draw(self.rng, 0 if sensor.n_actions is None else a, states).reshape(
+                n, n_states, *self.step_codes.value_shape
+            )
+            for a in range(self.model.n_actions if by_action else 1)
+        ]
+        together = np.concatenate(values, axis=1)
+        return ObservationsAhead(sensor, together, rows_ahead(sensor, together, n_states), self._present)
 
     def _first_step(self, uniform: Array) -> None:
         """Take the first step, in which the agent gets the first observation or None."""
         action = self.agent.act(self.first_observation)
-        self._step(action, uniform)
+        self._step(action, uniform, self._drawn_ahead(1), 0)
 
-    def _run_streaming(self, uniforms: Array) -> int:
+    def _run_streaming(self, uniforms: Array, ahead: ObservationsAhead) -> int:
         """Take one step per row of `uniforms`; return their number."""
-        for uniform in uniforms:
-            self._step(self.agent.act(int(self.environment.present[steps.OBSERVATION])), uniform)
+        for i, uniform in enumerate(uniforms):
+            self._step(self._next_action(), uniform, ahead, i)
         return len(uniforms)
 
-    def _step(self, action: int, uniform: Array) -> None:
-        """Take one step of the environment after an action."""
+    def _next_action(self) -> int:
+        """Return the agent's action after the present observation, with the cost of the last action if it is
+        seen.
+        """
+        if self.values is not None:
+            return self.agent.act(self._present[()])
+        code = int(self.environment.present[steps.OBSERVATION])
+        seen = self.model.setting.seen_cost
+        if seen is None:
+            return self.agent.act(code)
+        observation, cost = divmod(code, self.step_codes.n_costs + 1)
+        if not self._takes_cost:
+            return self.agent.act(observation)
+        return self.agent.act(observation, cost=float(seen.values[cost]))  # type: ignore[call-arg]
+
+    def _step(self, action: int, uniform: Array, ahead: ObservationsAhead, i: int) -> None:
+        """Take one step of the environment after an action; i is its place among the steps drawn ahead."""
         if not is_integer(action, 0, self.model.n_actions - 1):
             raise InvalidModelError(
                 f"the agent chose action {action!r} at step {self.time + 1}: a whole number from 0 to "
                 f"{self.model.n_actions - 1} is wanted"
             )
         self._record_episode_starts()
-        steps.environment_step(self.environment, int(action), self._sampled_filter, uniform)
+        steps.environment_step(self.environment, int(action), self._sampled_filter, uniform, ahead.rows, i)
         self.actions[self.time] = action
         self.observations[self.time] = self.environment.present[steps.OBSERVATION]
+        self._keep_values(ahead, self.time, 1, i)
         self.time += 1
         if self.states is not None:
             self.states[self.time] = self.environment.present[steps.STATE]
+
+    def _keep_values(self, ahead: ObservationsAhead, begin: int, n: int, i: int = 0) -> None:
+        """Store the values of `n` observations without numbers from step `begin` on."""
+        if self.values is not None and n:
+            places = self.observations[begin : begin + n].astype(np.int64)
+            self.values[begin : begin + n] = ahead.values[np.arange(i, i + n), places]
+            self._present = np.asarray(self.values[begin + n - 1])
 
     @property
     def _sampled_filter(self) -> SampledFilter:
@@ -220,11 +274,13 @@ class Simulation:
             return False
         return True
 
-    def _run_compiled(self, uniforms: Array) -> int:
+    def _run_compiled(self, uniforms: Array, ahead: ObservationsAhead) -> int:
         """Take steps up to the end of the episode, at most one per row of `uniforms`; return their number."""
         own = self.agent
         assert isinstance(own, CompiledAgent)
-        done = own.play(self.environment, uniforms, self.actions, self.observations, self.time)
+        more = [ahead] if self.values is not None else []
+        done = own.play(self.environment, uniforms, self.actions, self.observations, self.time, *more)
+        self._keep_values(ahead, self.time, done)
         self.time += done
         self._record_episode_starts()
         return done
@@ -239,10 +295,11 @@ class Simulation:
 
     def _grow_buffers(self, horizon: int) -> None:
         """Make the arrays long enough for `horizon` steps."""
-        for name, length in (("actions", horizon), ("observations", horizon), ("states", horizon + 1)):
+        lengths = {"actions": horizon, "observations": horizon, "values": horizon, "states": horizon + 1}
+        for name, length in lengths.items():
             old = getattr(self, name)
             if old is not None and len(old) < length:
-                new = np.zeros(length, old.dtype)
+                new = np.zeros((length, *old.shape[1:]), old.dtype)
                 new[: len(old)] = old
                 setattr(self, name, new)
 
@@ -281,6 +338,8 @@ class Simulation:
             "words": np.frombuffer(msgspec.json.encode(metadata), np.uint8),
             "actions": self.actions[: self.time],
             "readings": self.observations[: self.time],
+            "values": None if self.values is None else self.values[: self.time],
+            "value": None if self.values is None else self._present,
             "states": None if self.states is None else self.states[: self.time + 1],
             "episode_sums": np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
             "agent": np.frombuffer(self._agent_bytes(), np.uint8),
@@ -319,6 +378,8 @@ class Simulation:
         for name in CHANGING_ARRAYS:
             getattr(self.environment, name)[...] = saved.environment[name]
         self.actions, self.observations, self.states = saved.actions, saved.observations, saved.states
+        if saved.values is not None and saved.value is not None:
+            self.values, self._present = saved.values, saved.value
         self.episode_sums, self.checkpoint_rows = list(saved.episode_sums), saved.checkpoints
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
@@ -335,7 +396,7 @@ class Simulation:
             self.seed,
             self.first_observation,
             self.actions[: self.time],
-            self.observations[: self.time],
+            self.observations[: self.time] if self.values is None else self.values[: self.time],
             None if self.states is None else self.states[: self.time + 1],
             Checkpoints(**self._columns()),
             () if own is None else own.episode_records(),
@@ -343,25 +404,44 @@ class Simulation:
         )
 
 
-def _new_environment(model: POMDP, rng: np.random.Generator) -> tuple[steps.EnvironmentState, int | None]:
+def _new_environment(
+    model: POMDP, codes: StepCodes, rng: np.random.Generator
+) -> tuple[steps.EnvironmentState, Any]:
     """Return the environment at t = 1, and o_1."""
     own = model.setting
     uniforms = rng.random(2)
     state = int(sample_categorical(own.initial, uniforms[0]))
-    observation = None
-    if own.first_observation is not None:
-        observation = int(sample_categorical(own.first_observation[state], uniforms[1]))
+    first, observation, number = own.first_sensor, None, -1
+    if isinstance(first, ContinuousSensor):
+        observation, number = first.draw(rng, 0, np.array([state]))[0], state
+    elif own.first_observation is not None:
+        observation = number = int(sample_categorical(own.first_observation[state], uniforms[1]))
     environment = steps.EnvironmentState(
         model.transition,
-        own.observation,
+        np.ascontiguousarray(codes.matrices(model.transition[..., None])[..., 0]),
+        codes.likelihood,
+        emission_of(own, codes),
         own.cost,
-        np.array([state, -1 if observation is None else observation]),
+        np.array([state, number]),
         first_belief(model, observation),
         np.zeros((model.n_actions, model.n_states), np.int64),
         np.zeros(steps.N_SUMS),
         np.empty(model.n_states),
     )
     return environment, observation
+
+
+def emission_of(setting: Setting, codes: StepCodes) -> Array:
+    """Return the probability of each code, shape [A, S or 1, S′, R]; it is empty if observations have no
+    numbers.
+    """
+    if codes.has_rows:
+        return np.zeros((setting.n_actions, 1, setting.n_states, 0))
+    joint = setting.joint_observation
+    table = joint if joint.ndim == 4 else joint[:, None]
+    found = np.zeros((*table.shape[:3], codes.n_codes))
+    found[..., codes.full_codes] = table
+    return found
 
 
 def _restored(agent: Agent, data: bytes) -> Agent:
@@ -376,19 +456,35 @@ def nan_filter(model: POMDP) -> SampledFilter:
     """Return a filter of NaN for agents that sample no model, so that its distances to the truth are NaN."""
     n_actions, n_states = model.n_actions, model.n_states
     nothing = np.full((n_actions, n_states, n_states, 1), np.nan)
-    return SampledFilter(nothing, np.full((n_states, 1), np.nan), np.zeros((n_states, 1)), np.zeros(1))
+    empty = np.zeros((n_states, 1))
+    return SampledFilter(nothing, nothing, np.full((n_states, 1), np.nan), empty, np.zeros(1))
 
 
 def _check_sizes(model: POMDP, agent: EpisodicAgent) -> None:
     """Raise `InvalidModelError` if the settings of model and agent differ in size."""
     own, given = model.setting, agent.setting
-    for what in ("n_actions", "n_states", "n_observations"):
+    if own.is_finite != given.is_finite:
+        raise InvalidModelError(
+            f"the environment has {own.sensor.described()}, and the agent's setting has "
+            f"{given.sensor.described()}"
+        )
+    for what in ("n_actions", "n_states", *(["n_observations"] if own.is_finite else [])):
         if getattr(own, what) != getattr(given, what):
             raise InvalidModelError(
                 f"the environment has {getattr(own, what)} {what[2:]}, "
                 f"and the agent's setting has {getattr(given, what)}"
             )
-    if (own.first_observation is None) != (given.first_observation is None):
+    if own.seen_cost != given.seen_cost and not _same_costs(own, given):
+        raise InvalidModelError("the environment and the agent disagree about the costs that are seen")
+    if own.has_first_observation != given.has_first_observation:
         raise InvalidModelError(
             "the environment and the agent disagree about an observation before the first action"
         )
+
+
+def _same_costs(own: Setting, given: Setting) -> bool:
+    """Return whether the costs that are seen have the same values in both settings, or none are seen."""
+    one, other = own.seen_cost, given.seen_cost
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one.values, other.values)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .._utils.arrays import Array, Codes, Index
 from .._utils.deprecation import warn_renamed
 from ..agents import compiled_steps as steps
 from ..agents.episode_records import EpisodeRecord
 from ..errors import InvalidModelError
+from ..inference.step_codes import StepCodes
 from ..models import POMDP
 from ..planning import Plan
 
@@ -45,16 +47,18 @@ class Trace:
     """One run of an agent in an environment.
 
     `actions[T]` and `observations[T]` are the whole run in a few bytes per step: `observations[i]` came after
-    `actions[i]`, and `first_observation` before the first action. `states` are the hidden states if the run
-    was started with `every_step`, else None.
+    `actions[i]`, and `first_observation` before the first action. Observations without numbers are real
+    numbers, shape [T], or vectors, shape [T, d]. If costs are seen, `observations` contains the codes of
+    pairs of observation and cost (`inference.step_codes`), and `seen_costs` the costs. `states` are the
+    hidden states if the run was started with `every_step`, else None.
     """
 
     model: POMDP
     horizon: int
     seed: int | Sequence[int]
-    first_observation: int | None
+    first_observation: Any
     actions: Codes
-    observations: Codes
+    observations: npt.NDArray[Any]
     states: Codes | None  # [T + 1]
     checkpoints: Checkpoints
     episodes: tuple[EpisodeRecord, ...]  # the last one may not have ended
@@ -72,8 +76,7 @@ class Trace:
         return float(self.model.setting.units.from_scaled(total / self.horizon))
 
     def regret(self, plan: Plan) -> Regret:
-        """Return the regret R_T at the horizon, estimated with a control variate from a plan of the true
-        model.
+        """Return the regret R_T at the horizon, estimated with a control variate from a plan.
 
         It is in the user's units, and positive if the agent is worse than the optimal policy. It is an
         interval, because the plan has bounds on J.
@@ -103,21 +106,41 @@ class Trace:
         if plan.fingerprint != self.model.fingerprint:
             raise InvalidModelError("the plan is for another model than the one that was run")
         own = self.model.setting
+        codes = StepCodes(own)
         vectors = np.zeros((len(plan.controller), own.n_states))
         vectors[:, list(plan.states)] = plan.controller.vectors
         out = np.empty(len(self.times))
+        likelihood, full = codes.likelihood, codes.full_codes
+        observations, rows = self.observations, np.zeros((0, own.n_states))
+        if codes.has_rows:
+            assert plan.quantized_setting is not None
+            cells = StepCodes(plan.quantized_setting)
+            likelihood, full = cells.likelihood, cells.full_codes
+            rows = codes.steps(self.actions, self.observations).rows
+            observations = plan.cells_of(self.actions, self.observations).astype(np.uint16)
         steps.control_variate_sums(
-            self.model.transition,
-            own.observation,
+            np.ascontiguousarray(codes.matrices(self.model.transition[..., None])[..., 0]),
+            codes.stride,
+            likelihood,
+            full,
+            rows,
             own.cost,
             vectors,
             first_belief(self.model, self.first_observation),
             self.actions,
-            self.observations,
+            observations,
             self.times,
             out,
         )
         return out
+
+    @property
+    def seen_costs(self) -> Array | None:
+        """The costs that the agent saw, in the user's units, shape [T]; None if costs are not seen."""
+        seen = self.model.setting.seen_cost
+        if seen is None:
+            return None
+        return seen.values[self.observations % (seen.n_values + 1)]
 
     @property
     def readings(self) -> Codes:
@@ -143,9 +166,9 @@ class Trace:
         )
 
 
-def first_belief(model: POMDP, observation: int | None) -> Array:
+def first_belief(model: POMDP, observation: Any) -> Array:
     """Return h_1(·; θ*), shape [S]."""
-    belief = model.setting.initial.copy()
-    if observation is not None and model.setting.first_observation is not None:
-        belief *= model.setting.first_observation[:, observation]
+    codes = StepCodes(model.setting)
+    reading = codes.first_reading(observation) if model.setting.has_first_observation else None
+    belief = model.setting.initial * codes.first_likelihood(reading)
     return np.asarray(belief / belief.sum())

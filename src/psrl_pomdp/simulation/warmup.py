@@ -179,13 +179,13 @@ def _move_ensemble(posterior: Any) -> None:
 def _run_likelihoods(posterior: Any) -> None:
     """Run the pass over the history that moves of parameters use."""
     from ..inference.hidden_paths import log_likelihoods
-    from ..inference.workspace import flat
 
     space, past = posterior._space, posterior._past
     kernels = np.ascontiguousarray(posterior.kernels.transpose(1, 2, 3, 0))
+    space.tabulate(kernels)
     log_likelihoods(
-        space.states, flat(kernels), space.likelihood, past.codes, past.length, past.start,
-        space.joint, space.alpha, space.checkpoints, np.zeros(posterior.size),
+        space.states, space.joint, past.codes, past.rows, past.length, space.start(past.start),
+        space.alpha, space.checkpoints, np.zeros(posterior.size),
     )  # fmt: skip
 
 

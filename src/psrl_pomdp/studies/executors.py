@@ -40,6 +40,7 @@ class Engine:
     shares_filesystem: bool = False
 
     def __call__(self, address: str, workers: int) -> AbstractContextManager[Executor]:
+        """Open an executor at this address with this number of workers."""
         return self.opened(address, workers)
 
 
@@ -75,14 +76,14 @@ def keeps_files(name: str) -> bool:
 
 
 def _split(name: str) -> tuple[Plugin, str]:
-    """The plug-in and the address in `ray://host:10001`."""
+    """Return the plug-in and the address in a name such as `ray://host:10001`."""
     kind, _, address = name.partition("://")
     return registry.find("executors", kind), address
 
 
 @contextmanager
 def local(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes on this machine, which end when this one does, however it ends."""
+    """Open a pool of processes on this machine, which end when this process ends, even if it is killed."""
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_watch, initargs=(os.getpid(),))
     try:
         yield pool
@@ -100,7 +101,7 @@ def _local(address: str, workers: int) -> AbstractContextManager[Executor]:
 
 
 def _watch(parent: int) -> None:
-    """Nobody is left behind by a dead parent, which also sees to it that what is needed is compiled."""
+    """Prepare a worker process: it ends when its parent ends, and leaves compilation to the parent."""
     import signal
 
     from .._numba import jit as compiled
@@ -163,6 +164,7 @@ class RayExecutor(Executor):
         self._ray = ray
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return the future result of a call in a process of the cluster."""
         task = self._ray.remote(max_retries=3)(_called)
         found: Future[Any] = task.remote(fn, args, kwargs).future()
         return found

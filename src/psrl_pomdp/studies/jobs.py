@@ -48,7 +48,7 @@ class JobCost(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A job that is done: the bytes of its result, what it took, and a plan for the true model if wanted."""
+    """A finished job: the bytes of its result, its costs, and on request a plan for the true model."""
 
     data: bytes
     effects: JobCost
@@ -56,17 +56,17 @@ class Finished(NamedTuple):
 
 
 def perform(study: Study, job: Job, partial: Path | None = None) -> bytes:
-    """The result of a job, as the bytes of its file."""
+    """Return the result of a job, as the bytes of its file."""
     return perform_and_measure(study, job, partial).data
 
 
 def perform_and_measure(
     study: Study, job: Job, partial: Path | None = None, *, with_plan: bool = False
 ) -> Finished:
-    """The same, and what it took, which is no part of the result.
+    """Return the result of a job with the time and memory that it took, which are no part of the result.
 
-    Where `partial` is given, the run is kept there every so often, and taken up from there. Whoever keeps
-    the result removes it. With `with_plan` the plan for the true model comes along.
+    If a file `partial` is given, the run is saved there at intervals, and continued from there; the caller
+    removes the file when the result is saved. With `with_plan`, the plan for the true model is returned too.
     """
     experiment = experiment_of(study)
     spec = next(agent for agent in study.agents if agent.label == job.agent)
@@ -91,7 +91,7 @@ def perform_and_measure(
 
 
 def _file_of(best: Plan) -> bytes:
-    """The plan without the seconds that it took: the same bytes for the same study."""
+    """Return the file of a plan without computation times, so that equal studies have equal bytes."""
     return replace(best, rounds=tuple(replace(each, seconds=0.0) for each in best.rounds)).to_bytes()
 
 
@@ -103,7 +103,7 @@ def _can_save(agent: object) -> bool:
 
 
 def _keeper(run: Simulation, partial: Path | None) -> Callable[[int], None] | None:
-    """Keeps the run at times; the clock decides when, and changes no result."""
+    """Return a function that saves the run at intervals of real time; it changes no result."""
     if partial is None or not _can_save(run.agent):
         return None
     last = time.monotonic()
@@ -170,7 +170,7 @@ def result_of(
 
 
 def _numbers(array: Any) -> Any:
-    """Lists, with None for what is not a number."""
+    """Return the array as lists, with None for NaN."""
     if np.isnan(array).any():
         return None if np.isnan(array).all() else [_numbers(row) for row in array]
     return array.tolist()

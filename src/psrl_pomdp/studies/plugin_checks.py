@@ -118,7 +118,7 @@ def _problems(plugin: Plugin) -> Iterator[Issue]:
 
 
 def _executors(plugin: Plugin) -> Iterator[Issue]:
-    """The same bytes as in this process, and errors that arrive as they were raised."""
+    """Check that results have the same bytes as in this process, and that errors arrive as raised."""
     from .executors import engine
     from .jobs import perform
     from .results import jobs_of
@@ -150,7 +150,7 @@ def raise_parse_error(path: str) -> None:
 
 
 def _formats(plugin: Plugin) -> Iterator[Issue]:
-    """Bytes that are no model are refused with `ParseError`; what is written comes back."""
+    """Check that a format refuses bytes that are no model, and reads the models that it writes."""
     from ..io.formats import format_of
     from ..problems import problem
 

@@ -43,9 +43,9 @@ def _used_by(agent: AgentSpec) -> Iterator[Plugin]:
 def named_plugins(agent: AgentSpec) -> Iterator[None]:
     """Turn an exception of a run into a `PluginError` that names the plug-ins that the agent uses.
 
-    An agent without plug-ins of other packages raises what it raises. `SystemExit` is an exception like any
-    other here: a plug-in must not end the program. `PluginError` has a text only, so that it reaches the main
-    process where the exception of the plug-in could not.
+    The exceptions of an agent without plug-ins of other packages do not change. `SystemExit` is an exception
+    like any other here: a plug-in must not end the program. `PluginError` contains only a text, so that it
+    reaches the main process, unlike an exception of the plug-in that cannot be pickled.
     """
     try:
         yield

@@ -43,6 +43,7 @@ class Job:
 
     @property
     def name(self) -> str:
+        """The name of the files of this job."""
         return f"{self.agent}-{self.run:05d}"
 
 

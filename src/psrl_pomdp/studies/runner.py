@@ -122,11 +122,11 @@ def _with_engine(
     report: Callable[[Progress], None],
     in_turn: bool,
 ) -> None:
-    """In an engine of that name, and in a new one where it breaks: a worker that dies breaks a pool.
+    """Run the jobs in an engine of that name, and in a new one if it breaks: a dead worker breaks its pool.
 
-    Which job the worker had is not known. So the jobs that a broken pool held come first in the next pool,
-    one at a time, and a job with which `_ATTEMPTS` pools broke is given up: an agent that ends its process
-    costs the runs of no other agent.
+    It is not known which job the dead worker had. Therefore the next pool first runs the jobs of the broken
+    pool, one at a time, and a job with which `_ATTEMPTS` pools broke is given up. So an agent that ends its
+    process does not prevent the runs of other agents.
 
     On this machine what is not on disk is compiled beside the jobs. Where agents come in turn, those of the
     first one come before that if they have no posterior: they are done sooner than anything is compiled.
@@ -168,7 +168,7 @@ def _with_engine(
 def _suspects_first(
     jobs: list[Job], broke: Counter[Job], hand_out: Callable[..., tuple[list[Job], list[Job]]]
 ) -> list[Job]:
-    """Run jobs, those that a broken pool held before the others and one at a time; return what is left."""
+    """Run the jobs that a broken pool had, one at a time, and then the others; return those left over."""
     suspects = [job for job in jobs if broke[job]]
     others = [job for job in jobs if not broke[job]]
     held, waiting = hand_out(suspects, one_at_a_time=True)
@@ -198,7 +198,7 @@ def _hopeless(study: Study, left: list[Job], broke: Counter[Job], progress: Prog
 
 
 def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Job]]:
-    """The jobs of the first agent, if it has no posterior, and the others."""
+    """Return the jobs of the first agent if it has no posterior, and the other jobs."""
     spec = study.agents[0]
     quick = not kind_of(spec.kind).has_posterior
     return (
@@ -208,7 +208,7 @@ def _before_compiling(study: Study, todo: list[Job]) -> tuple[list[Job], list[Jo
 
 
 def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
-    """Have other processes compile what is not on disk; jobs of agents that need least of it come first."""
+    """Let other processes compile missing code; return the jobs, those that need least code first."""
     experiment = experiment_of(study)
     knows_little = {spec.label for spec in study.agents if kind_of(spec.kind).information == NOTHING}
     for spec in study.agents:
@@ -221,7 +221,7 @@ def _begin_to_compile(study: Study, todo: list[Job]) -> list[Job]:
 
 
 def _compilers() -> int:
-    """Processes that compile at present."""
+    """Return the number of processes that compile now."""
     return sum(group.busy for group in compiled.GROUPS)
 
 
@@ -288,7 +288,7 @@ def _submitted(
 
 
 def _engine_package(name: str) -> dict[str, dict[str, str]]:
-    """What the log says of an engine of another package."""
+    """Return the package of an engine, for the log, if it is another package."""
     plugin = plugin_of(name)
     return {} if plugin.built_in else {"engine_plugin": registry.provenance(plugin)}
 
@@ -309,14 +309,14 @@ def _changed_plugins(store: Store) -> list[str]:
 
 
 def _version_of(plugin: dict[str, str]) -> str:
-    """The package and the version, or the file's checksum where there is no package."""
+    """Return package and version of a plug-in, or the checksum of its file if it has no package."""
     if "package" in plugin:
         return f"{plugin['package']} {plugin['version']}"
     return f"{plugin['path']} (SHA-256 {plugin['sha256'][:12]})"
 
 
 def _finish(store: Store, job: Job, future: Future[Finished], begun: float, progress: Progress) -> bool:
-    """Keep a job's result, or say why there is none; False where it is to be tried again."""
+    """Save the result of a job or report its error; return False if the job must be tried again."""
     try:
         finished = future.result()
     except BrokenExecutor:

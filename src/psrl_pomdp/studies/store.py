@@ -122,9 +122,11 @@ class Store:
     # -- results --------------------------------------------------------------------------------
 
     def path(self, job: Job) -> Path:
+        """Return the file of the result of a job."""
         return self.results / f"{job.name}.json"
 
     def partial_path(self, job: Job) -> Path:
+        """Return the file of a run that is not complete."""
         return self.partial / f"{job.name}.run"
 
     @property
@@ -147,6 +149,7 @@ class Store:
         return todo, complaints
 
     def write(self, job: Job, data: bytes) -> None:
+        """Write the result of a job and remove the file of its incomplete run."""
         write_atomically(self.path(job), data, sweep=False)  # `locked` has swept
         self.partial_path(job).unlink(missing_ok=True)
 

@@ -235,7 +235,7 @@ def _check_names(where: str, agent: AgentSpec, name: str) -> None:
 
 
 def _found(group: str, key: str, value: str, name: str) -> None:
-    """Refuse what is neither the name of a plug-in nor an importable path."""
+    """Raise a `ParseError` if a value is neither the name of a plug-in nor an importable path."""
     try:
         registry.find(group, value)
     except UnknownNameError:

@@ -34,7 +34,7 @@ def agent_violations(make: Factory, model: POMDP, steps: int) -> Iterator[str]:
 
 
 def _saving_violations(make: Factory, model: POMDP, expected: list[int]) -> Iterator[str]:
-    """An agent that is saved and loaded after half of the steps must continue with the same actions."""
+    """Check that an agent that is saved and loaded after half of the steps chooses the same actions."""
     agent, half = make(1), len(expected) // 2
     if not hasattr(agent, "to_bytes"):
         yield NOT_SAVED

@@ -93,7 +93,7 @@ def _duplicate_actions(model: POMDP, facts: ModelStructure) -> Iterator[str]:
 
 def _impossible_observations(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     setting = model.setting
-    possible = (setting.observation > 0).any(axis=(0, 1))
+    possible = (setting.observation > 0).reshape(-1, setting.n_observations).any(axis=0)
     if setting.first_observation is not None:
         possible |= (setting.first_observation > 0).any(axis=0)
     impossible = [setting.names.observation(int(o)) for o in np.flatnonzero(~possible)]
@@ -113,7 +113,7 @@ def _tiny_probabilities(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     setting = model.setting
     for name, axes, array in (
         ("transition", "ast", model.transition),
-        ("observation", "aso", setting.observation),
+        ("observation", "asto" if setting.sensor_depends_on_previous else "aso", setting.observation),
         ("initial", "s", setting.initial),
     ):
         tiny = (array > 0) & (array < _SUSPICIOUSLY_SMALL)

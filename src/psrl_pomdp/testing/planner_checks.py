@@ -78,9 +78,13 @@ def _simulate(found: Solution, model: POMDP, rng: np.random.Generator, steps: in
         belief = belief / belief.sum()
         a = int(found.action(belief))
         costs[t] = setting.cost[a, state]
-        state = int(rng.choice(model.n_states, p=model.transition[a, state]))
-        observation = int(rng.choice(model.n_observations, p=setting.observation[a, state]))
-        belief = (belief @ model.transition[a]) * setting.observation[a, :, observation]
+        before, state = state, int(rng.choice(model.n_states, p=model.transition[a, state]))
+        if setting.sensor_depends_on_previous:
+            observation = int(rng.choice(model.n_observations, p=setting.observation[a, before, state]))
+            belief = belief @ (model.transition[a] * setting.observation[a, :, :, observation])
+        else:
+            observation = int(rng.choice(model.n_observations, p=setting.observation[a, state]))
+            belief = (belief @ model.transition[a]) * setting.observation[a, :, observation]
     batches = costs[: steps // _BATCHES * _BATCHES].reshape(_BATCHES, -1).mean(axis=1)
     error = float(batches.std(ddof=1) / np.sqrt(_BATCHES))
     return float(setting.units.from_scaled(costs.mean())), error

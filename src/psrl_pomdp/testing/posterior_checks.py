@@ -102,7 +102,7 @@ class _WithPosterior:
 
 
 def _same_actions_compiled(prior: Prior, factory: Factory, length: int, seed: int) -> Iterator[str]:
-    """An agent must choose the same actions with one observation at a time and in the compiled loop."""
+    """Check that an agent chooses the same actions step by step and in the compiled loop."""
     if not isinstance(factory(np.random.default_rng(seed)), Compilable):
         return
     from ..agents.planning_budget import PlanningBudget
@@ -150,7 +150,7 @@ def _sums_over_paths(
 
 
 def _impossible_observation(prior: Prior, factory: Factory, rng: np.random.Generator) -> Iterator[str]:
-    """The posterior must refuse an observation of probability 0 without changing."""
+    """Check that the posterior refuses an observation of probability 0 and does not change."""
     setting = prior.setting
     impossible = np.argwhere(~(setting.observation > 0).any(axis=1))
     if not len(impossible):

@@ -183,7 +183,7 @@ def _density(prior: ParametricPrior, samples: int, seed: int) -> Iterator[str]:
 
 
 def _copies(prior: ResumablePrior) -> Iterator[str]:
-    """A copy and a pickled prior must have the same fingerprint."""
+    """Check that a copy and a pickled prior have the same fingerprint."""
     if deepcopy(prior).fingerprint != prior.fingerprint:
         yield "a copy of the prior has another fingerprint"
     try:
@@ -196,7 +196,7 @@ def _copies(prior: ResumablePrior) -> Iterator[str]:
 
 
 def _saved_posterior(prior: ResumablePrior, seed: int) -> Iterator[str]:
-    """A posterior that is saved and restored must continue like one that is not."""
+    """Check that a posterior that is saved and restored continues like one that is not."""
     world = simulate_from_prior(prior, 40, np.random.default_rng(seed))
     rng = np.random.default_rng(seed)
     posterior: Any = replay(prior.posterior(rng), world.history)

@@ -113,6 +113,7 @@ class BAPOMCPAgent:
 
     @property
     def setting(self) -> Setting:
+        """What the agent knows: the POMDP without its transition kernel."""
         return self.prior.setting
 
     @property

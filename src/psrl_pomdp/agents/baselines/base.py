@@ -20,9 +20,10 @@ import numpy.typing as npt
 from ..._numba.jit import LEARNING, jit
 from ..._serialization.archives import as_saved_agent
 from ..._utils.arrays import Array, Index
+from ...errors import InvalidModelError
 from ...inference.encoding import first_number, reading_number
-from ...inference.filter_bank import first_likelihood, likelihoods
 from ...inference.sampled_filter import SampledFilter, update_sampled_filter
+from ...inference.step_codes import StepCodes
 from ...models import POMDP, Setting
 from ...planning import Plan
 from ...protocols import Solution
@@ -56,17 +57,33 @@ def replay(sampled: SampledFilter, likelihood: Array, actions: Index, observatio
         update_sampled_filter(sampled, likelihood[actions[i], observations[i]], actions[i])
 
 
+def check_numbered(setting: Setting, agent: str) -> None:
+    """Raise `InvalidModelError` if an agent cannot be used, because it counts observations by number and
+    action.
+    """
+    if setting.is_finite and not setting.sensor_depends_on_previous and setting.seen_cost is None:
+        return
+    why = "costs that are seen" if setting.is_finite else setting.sensor.described()
+    if setting.is_finite and setting.sensor_depends_on_previous:
+        why = "observations that depend on the state before the action"
+    raise InvalidModelError(
+        f"{agent} cannot be used with {why}: it needs finitely many observations that depend on the action "
+        "and the new state (`setting.quantized(K)`)"
+    )
+
+
 class ModelPolicy:
     """An estimated model, its plan, and the belief under the model."""
 
     def __init__(self, model: POMDP, plan: Solution, belief: Array) -> None:
         LEARNING.want("others")
         self.model, self.plan = model, plan
-        self.likelihood = likelihoods(model.setting)
-        self.filter = new_sampled_filter(model.transition, belief)
+        codes = StepCodes(model.setting)
+        self.likelihood = codes.likelihood
+        self.filter = new_sampled_filter(model.transition, belief, codes)
         self.policy: steps.CompiledPolicy | None = None
         if isinstance(plan, Plan):
-            self.policy = policy_of(plan, belief, model.setting, self.likelihood)
+            self.policy = policy_of(plan, belief, model.setting, codes)
 
     @property
     def belief(self) -> Array:
@@ -96,9 +113,10 @@ class ModelPolicy:
 
 def belief_after(model: POMDP, first_observation: int | None, actions: Index, observations: Index) -> Array:
     """Return h_t under `model` after the whole history; a missing observation has the number O."""
-    belief = model.setting.initial * first_likelihood(model.setting, first_observation)
-    filtered = new_sampled_filter(model.transition, belief / belief.sum())
-    replay(filtered, likelihoods(model.setting), actions, observations)
+    codes = StepCodes(model.setting)
+    belief = model.setting.initial * codes.first_likelihood(codes.first_reading(first_observation))
+    filtered = new_sampled_filter(model.transition, belief / belief.sum(), codes)
+    replay(filtered, codes.likelihood, actions, observations)
     return filtered.belief[:, 0]
 
 
@@ -145,6 +163,7 @@ class EstimateAndPlanAgent:
     )
 
     def __init__(self, setting: Setting, seed: Seed, budget: PlanningBudget | None) -> None:
+        check_numbered(setting, type(self).__name__)
         self.setting = setting
         self.budget = budget or PlanningBudget()
         self.rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))

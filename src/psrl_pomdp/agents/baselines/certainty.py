@@ -52,13 +52,16 @@ class CertaintyAgent(PSRLAgent):
 
     @property
     def options(self) -> dict[str, float]:
+        """The further arguments of the constructor, by name; files store them."""
         return {"exploration": self.exploration}
 
     @property
     def can_compile(self) -> bool:
+        """Whether `play` can run this agent: never with exploration, which `play` does not draw."""
         return self.exploration == 0.0 and super().can_compile
 
     def choose_kernel(self) -> ModelSample:
+        """Return the estimate of θ; every subclass defines it."""
         raise NotImplementedError
 
     def choose_action(self) -> int:
@@ -78,6 +81,7 @@ class MeanAgent(CertaintyAgent):
     """
 
     def choose_kernel(self) -> ModelSample:
+        """Return the posterior mean of θ and its belief."""
         assert isinstance(self.posterior, Summarizable)
         return self.posterior.mean_model()
 
@@ -92,5 +96,6 @@ class MAPAgent(CertaintyAgent):
     """
 
     def choose_kernel(self) -> ModelSample:
+        """Return a mode of the posterior and its belief; the search starts from the last one."""
         assert isinstance(self.posterior, Summarizable)
         return self.posterior.mode_model(self.sampled_filter.transition[..., 0] if self.episodes else None)

@@ -131,8 +131,9 @@ def gradient(model: POMDP, probabilities: Array) -> Array:
 def best_memoryless(
     model: POMDP, *, least: float = 0.0, starts: int = 4, seed: int | Sequence[int] = 0, sweeps: int = 300
 ) -> MemorylessPolicy:
-    """Return a memoryless policy of locally minimal average cost, with action probabilities of `least` or
-    more.
+    """Return a memoryless policy of locally minimal average cost.
+
+    The probability of every action is at least `least`.
 
     >>> from psrl_pomdp import problem
     >>> best = best_memoryless(problem("railway"))

@@ -104,8 +104,9 @@ class Moments:
         return np.asarray(self.inverse.T @ self.weighted @ self.inverse)
 
     def kernel(self, least: float) -> Array:
-        """Return the estimate of θ [A, S, S], with entries of about `least` or more; uniform rows without
-        data.
+        """Return the estimate of θ [A, S, S].
+
+        Its entries are about `least` or more; rows without data are uniform.
         """
         return floored(self.joint(), least)
 

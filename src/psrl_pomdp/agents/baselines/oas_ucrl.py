@@ -95,6 +95,7 @@ class OASUCRL(EstimateAndPlanAgent):
         self.episode += 1
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Check what the file says of the agent, and compute what the file does not store."""
         if self.first_length << min(self.episode, _MOST_EPISODES) > 1 << _MOST_EPISODES:
             raise InvalidModelError(
                 f"episode {self.episode} of lengths that double is too long to be reached"
@@ -127,6 +128,7 @@ class OASUCRL(EstimateAndPlanAgent):
         return np.asarray(likelihood / likelihood.sum())
 
     def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays that a file stores beside the numbers."""
         return dict(self.moments.arrays())
 
 
@@ -168,4 +170,5 @@ class ActionWiseOASUCRL(OASUCRL):
         return float(super()._least_probability() * 2.0 ** (-self.episode / 2.0))
 
     def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays that a file stores beside the numbers."""
         return self.moments.arrays() | self.total.arrays("total.")

@@ -103,6 +103,7 @@ class _AlternatingAgent(EstimateAndPlanAgent):
         return {"history": self.history}
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Check what the file says of the agent, and compute what the file does not store."""
         try:
             self.history = msgspec.convert(metadata.get("history"), list[int])
         except msgspec.ValidationError as error:
@@ -162,6 +163,7 @@ class SEEU(_AlternatingAgent):
         return self._optimistic(estimate, draw, self.models if self.radius > 0.0 else 0)
 
     def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays that a file stores beside the numbers."""
         return dict(self.triples.arrays())
 
 
@@ -202,4 +204,5 @@ class SEEUKnownSensor(_AlternatingAgent):
         return self._optimistic(estimate, draw, self.models if self.radius > 0.0 else 0)
 
     def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays that a file stores beside the numbers."""
         return dict(self.moments.arrays())

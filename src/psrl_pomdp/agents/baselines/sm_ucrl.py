@@ -114,8 +114,10 @@ class SMUCRL(EstimateAndPlanAgent):
         self.probability = float(self.policy[self.observation, self.action])
 
     def own_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays that a file stores beside the numbers."""
         own = {"taken": self.taken, "taken_before": self.taken_before, "policy": self.policy}
         return own | self.triples.arrays()
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Check what the file says of the agent, and compute what the file does not store."""
         self._sums = cumulative(self.policy)

@@ -63,8 +63,9 @@ class Triples:
         self.counts = np.zeros(n_actions)
 
     def add(self, action: int, before: int, middle: int, after: int, probability: float) -> None:
-        """Count that `action` was taken at `middle` with this probability, between the two other
-        observations.
+        """Count three consecutive observations.
+
+        `action` was taken at `middle`, with this probability.
         """
         self.weighted[action, before, middle, after] += 1.0 / probability
         self.counts[action] += 1.0

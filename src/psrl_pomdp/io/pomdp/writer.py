@@ -16,6 +16,7 @@ import numpy as np
 from ..._utils.arrays import Array
 from ...errors import InvalidModelError
 from ...models import POMDP, Setting, Units
+from ..sensor_fields import refuse_sensor
 from .tokens import KEYWORDS, SHORTHANDS
 
 # Names that every program for this format accepts.
@@ -25,11 +26,17 @@ _ELSEWHERE = "save as .json or .npz, which can represent every model"
 
 def write_pomdp(model: POMDP) -> str:
     """Return the text of a `.pomdp` file for this model."""
+    refuse_sensor(model.setting, ".pomdp")
     return "\n".join(_lines(model)) + "\n"
 
 
 def _lines(model: POMDP) -> Iterator[str]:
     setting = model.setting
+    if setting.sensor_depends_on_previous:
+        raise InvalidModelError(
+            "the observation depends on the state before the action, which .pomdp files cannot represent "
+            f"(their O has an action, the state after it and an observation): {_ELSEWHERE}"
+        )
     if model.name:
         yield f"# {' '.join(model.name.split())}"
     if setting.units.name:

@@ -2,7 +2,8 @@
 
     (T h)(n, s) = Σ_{s′} θ(s′ | s, a_n) Σ_o η(o | a_n, s′) h(σ(n, o), s′)
 
-The inner sum is the same for every s: S·O products a node, where the entries of T are S²·O.
+The inner sum is the same for every s: S·O products a node, where the entries of T are S²·O. It is not where
+the observation depends on the state before the action, and then all S²·O entries are used.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class Chain:
     def work(self) -> float:
         """The operations of one product T h."""
         d = self.dynamics
-        products = d.n_states * d.factors.possible.sum(axis=1) + np.diff(d.factors.indptr[:: d.n_states])
+        products = np.diff(d.factors.indptr[:: d.n_states])
+        if d.factors.is_product:
+            products = d.n_states * d.factors.possible.sum(axis=1) + products
         return 2.0 * float(products[self.actions].sum())
 
     @property
@@ -78,9 +81,24 @@ def entries(
     return data, indices, indptr
 
 
+@jit_noalloc(inner=True)
+def apply_entries(factors: Factors, actions: Index, successors: Index, h: Array, after: Array) -> None:
+    """Fill in `after` = T h by the entries of M, where M is not a product."""
+    n_states = h.shape[1]
+    for node in range(len(actions)):
+        for s in range(n_states):
+            row, total = actions[node] * n_states + s, 0.0
+            for k in range(factors.indptr[row], factors.indptr[row + 1]):
+                total += factors.transitions[k] * h[successors[node, factors.observed[k]], factors.indices[k]]
+            after[node, s] = total
+
+
 @jit()
 def apply(factors: Factors, actions: Index, successors: Index, h: Array, after: Array) -> None:
     """Fill in `after` = T h, for h[n, s]."""
+    if factors.observation.shape[2] == 0:
+        apply_entries(factors, actions, successors, h, after)
+        return
     n_states = h.shape[1]
     expected = np.empty(n_states)
     for node in range(len(actions)):
@@ -99,9 +117,27 @@ def apply(factors: Factors, actions: Index, successors: Index, h: Array, after: 
             after[node, s] = total
 
 
+@jit_noalloc(inner=True)
+def apply_entries_transposed(
+    factors: Factors, actions: Index, successors: Index, mass: Array, after: Array
+) -> None:
+    """Add mass T to `after` by the entries of M, where M is not a product."""
+    n_states = mass.shape[1]
+    for node in range(len(actions)):
+        for s in range(n_states):
+            share, row = mass[node, s], actions[node] * n_states + s
+            if share > 0.0:
+                for k in range(factors.indptr[row], factors.indptr[row + 1]):
+                    next_node = successors[node, factors.observed[k]]
+                    after[next_node, factors.indices[k]] += share * factors.transitions[k]
+
+
 @jit()
 def apply_transposed(factors: Factors, actions: Index, successors: Index, mass: Array, after: Array) -> None:
     """Add mass T to `after`."""
+    if factors.observation.shape[2] == 0:
+        apply_entries_transposed(factors, actions, successors, mass, after)
+        return
     n_states = mass.shape[1]
     moved = np.empty(n_states)
     for node in range(len(actions)):
@@ -116,7 +152,10 @@ def apply_transposed(factors: Factors, actions: Index, successors: Index, mass: 
 
 @jit_noalloc(inner=True, linked=True)
 def propagate(factors: Factors, a: int, belief: Array, moved: Array) -> float:
-    """Fill in `moved` = Σ_s b(s) θ(· | s, a), and return the sum of b."""
+    """Fill in `moved` = Σ_s b(s) θ(· | s, a), and return the sum of b.
+
+    It is the same if M is not a product: each next state adds up its observations.
+    """
     n_states, total = len(belief), 0.0
     for t in range(n_states):
         moved[t] = 0.0
@@ -127,6 +166,20 @@ def propagate(factors: Factors, a: int, belief: Array, moved: Array) -> float:
             for k in range(factors.indptr[row], factors.indptr[row + 1]):
                 moved[factors.indices[k]] += belief[s] * factors.transitions[k]
     return total
+
+
+@jit_noalloc(inner=True)
+def propagate_entries(factors: Factors, a: int, belief: Array, after: Array) -> None:
+    """Fill in `after[o]` = b M[a, o] by the entries of M, where M is not a product."""
+    n_states = len(belief)
+    for o in range(len(after)):
+        for t in range(n_states):
+            after[o, t] = 0.0
+    for s in range(n_states):
+        if belief[s] > 0.0:
+            row = a * n_states + s
+            for k in range(factors.indptr[row], factors.indptr[row + 1]):
+                after[factors.observed[k], factors.indices[k]] += belief[s] * factors.transitions[k]
 
 
 @jit()

@@ -126,5 +126,5 @@ def _inside(whole: Dynamics, states: Index) -> Dynamics:
     share = whole.start[states]
     start = share / share.sum() if share.sum() > 0 else np.full(len(states), 1 / len(states))
     joint = np.ascontiguousarray(whole.joint[:, :, states][:, :, :, states])
-    cost = whole.cost[:, states].copy()
-    return Dynamics(joint, cost, start[None], np.ones(1), tuple(states), whole.slack)
+    cost, previous = whole.cost[:, states].copy(), whole.depends_on_previous
+    return Dynamics(joint, cost, start[None], np.ones(1), tuple(states), previous, whole.slack)

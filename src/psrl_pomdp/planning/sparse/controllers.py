@@ -121,7 +121,7 @@ class SparseControllerSearch(ControllerSearch):
     def prepare(self) -> None:
         """Make the arrays that every step needs; then evaluate the constant controllers."""
         d = self.sparse
-        self.limits.reserve(2 * BYTES_PER_ENTRY * float(d.entries.sum()) + 8.0 * d.factors.observation.size)
+        self.limits.reserve(2 * BYTES_PER_ENTRY * float(d.entries.sum()) + d.factor_bytes)
         self._entries = tuple(SparseEntries(d, a) for a in range(d.n_actions))
         # A stored chain, another in assembly, and vectors; layers double the nodes.
         bytes_per_node = 4.0 * BYTES_PER_ENTRY * float(d.entries.max()) + 200.0 * d.n_states
@@ -129,9 +129,8 @@ class SparseControllerSearch(ControllerSearch):
         self.most_nodes = int(min(float(p.max_nodes), self.limits.remaining / bytes_per_node))
         self.most_splits = min(p.max_splits, 1 + self.most_nodes // 4)
         self._scores_at_once = int(min(p.scores_at_once, self.limits.remaining / 100.0)) + 1
-        uniform_next = np.stack([np.asarray(matrix.sum(axis=0)) for matrix in d.transitions])
         # [A, O, S']: next beliefs of a uniform belief, for observations that cannot come at a belief
-        self.after_uniform: Array = uniform_next[:, None, :] * d.factors.observation
+        self.after_uniform: Array = d.after_uniform()
         self._try_constant_actions()
 
     def _try_constant_actions(self) -> None:
@@ -303,11 +302,7 @@ class SparseControllerSearch(ControllerSearch):
     def _joint_beliefs(self, beliefs: Array, actions: Index) -> Array:
         d = self.sparse
         self.limits.require(16.0 * len(beliefs) * d.n_observations * d.n_states)
-        moved = np.empty_like(beliefs)
-        for a in np.unique(actions):
-            here = actions == a
-            moved[here] = (d.transitions[a].T @ beliefs[here].T).T
-        return np.asarray(moved[:, None, :] * d.factors.observation[actions])
+        return d.joint_beliefs(beliefs, actions)
 
     def visited_beliefs(self, controller: Controller, uniforms: Array) -> Array:
         """Return beliefs that a controller visits, one for each number in `uniforms`."""

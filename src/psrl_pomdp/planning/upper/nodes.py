@@ -12,7 +12,7 @@ from ..._utils.arrays import Array, Index, Mask
 from ...inference.filter_bank import sample_categorical
 from ..dynamics import Factors
 from ..lower.grid_steps import next_beliefs
-from ..markov.chains import propagate
+from ..markov.chains import propagate, propagate_entries
 
 
 @jit()
@@ -99,14 +99,18 @@ def edge_flows(factors: Factors, actions: Index, mass: Array) -> tuple[Array, Ar
         np.empty((capacity, 2), np.int64),
     )
     moved, count = np.empty(n_states), 0
+    is_product = factors.observation.shape[2] > 0
+    after = np.empty((0 if is_product else n_observations, n_states))
     for node in range(len(actions)):
         a = actions[node]
         if propagate(factors, a, mass[node], moved) <= 1e-12:
             continue
+        if not is_product:
+            propagate_entries(factors, a, mass[node], after)
         for o in range(n_observations):
             flow = 0.0
             for t in range(n_states):
-                beliefs[count, t] = moved[t] * factors.observation[a, o, t]
+                beliefs[count, t] = moved[t] * factors.observation[a, o, t] if is_product else after[o, t]
                 flow += beliefs[count, t]
             if flow > 1e-12:
                 for t in range(n_states):
