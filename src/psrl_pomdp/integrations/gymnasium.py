@@ -46,7 +46,7 @@ try:
 except ImportError:
     raise ImportError('psrl_pomdp.gym needs gymnasium: pip install "psrl-pomdp[gym]"') from None
 
-from .environment_learner import EnvironmentLearner, learner_for  # noqa: E402 - it imports gymnasium
+from .environment_learner import EnvironmentLearner, learner_for
 
 NOTHING = -1  # no observation, in an `EnvRun`
 
