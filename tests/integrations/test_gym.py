@@ -386,7 +386,7 @@ def test_a_reward_that_is_not_finite_is_refused() -> None:
     class Broken(Meter):
         def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
             observation, _, *rest = super().step(action)
-            return observation, float("nan"), *rest  # type: ignore[return-value]
+            return observation, float("nan"), *rest
 
     with pytest.raises(InvalidModelError, match="a reward that is not finite"):
         learner_for(Broken(Discrete(2)))

@@ -17,8 +17,8 @@ Observations that are real numbers, counts or vectors have a `sensor` instead of
 
     "sensor": {"family": "gaussian", "means": [1.0, 0.0], "sds": [0.5, 0.5]}
 
-If the agent sees the cost of each action, `seen_cost` is "exact", or gives the distribution of the costs that it
-sees: `{"values": [C], "probabilities": [A, S, C], "edges": [C - 1]}`, of which `edges` are optional.
+If the agent sees the cost of each action, `seen_cost` is "exact", or gives the distribution of the costs that
+it sees: `{"values": [C], "probabilities": [A, S, C], "edges": [C - 1]}`, of which `edges` are optional.
 """
 
 from __future__ import annotations
