@@ -22,8 +22,8 @@ from scipy.optimize import minimize
 from scipy.special import rel_entr
 
 from .._utils.arrays import Array
-from ..models.stand_in import finite_stand_in
 from ..protocols import FiniteSupport
+from .observation_laws import next_observations_of
 
 _ROUNDING = 1e-12  # of the few dozen terms of order one in a bound
 
@@ -64,7 +64,7 @@ def separation(prior: FiniteSupport) -> Separation:
     prior
         A prior with finitely many kernels.
     """
-    observations = next_observations(prior)
+    observations = next_observations_of(prior)  # [M, A, S, O]: ν from each state
     count, n_actions = observations.shape[:2]
     margins = np.zeros((count, count, n_actions))
     for m in range(count):
@@ -73,18 +73,6 @@ def separation(prior: FiniteSupport) -> Separation:
                 if m != n:
                     margins[m, n, a] = least_divergence(observations[m, a], observations[n, a])
     return Separation(margins)
-
-
-def next_observations(prior: FiniteSupport) -> Array:
-    """Return the distribution ν of the next observation from each state under each kernel, [M, A, S, O].
-
-    If observations are real numbers, counts or vectors, it is that of about 32 classes of observations, which
-    distinguish the kernels a little less.
-    """
-    table = finite_stand_in(prior.setting).observation
-    if table.ndim == 4:
-        return np.asarray(np.einsum("mast,asto->maso", prior.kernels, table))
-    return np.asarray(prior.kernels @ table)
 
 
 def least_divergence(one: Array, other: Array) -> float:

@@ -3,6 +3,7 @@
 from .base import ContinuousSensor, ScalarSensor, SensorBase
 from .by_action import ActionSensor, ScalarActionSensor, by_action
 from .calibration import calibrate
+from .costs import SeenCosts
 from .counts import NegativeBinomialSensor, PoissonSensor
 from .density import DensitySensor
 from .dirichlet import DirichletCosts, DirichletSensor
@@ -29,6 +30,7 @@ __all__ = [
     "PoissonSensor",
     "ScalarActionSensor",
     "ScalarSensor",
+    "SeenCosts",
     "SensorBase",
     "StudentSensor",
     "TableSensor",
