@@ -46,6 +46,8 @@ from .upper.evaluation import Controller
 FIRST_CELLS, MOST_CELLS = 4, 512
 _FINER = "finer"  # ends the rounds for one number of cells
 _WORTHWHILE = 0.15  # share of the gap that a round has to close for another one with as many cells
+_LEAST_WORTHWHILE = 0.01  # the same where the sensors make up little of the gap,
+_SENSOR_SHARE = 0.5  # that is, less than this share of it
 _STUCK = 0.7  # gap, as a share of that with a quarter of the cells, that is not due to the sensors
 
 
@@ -137,6 +139,7 @@ class ContinuousRun:
                 return "sensor limit"
             if status == "stalled":
                 self._multichain = True
+                assert isinstance(bounds, BoundPair)
                 self._attempt(rung, bounds)
             elif status != _FINER:
                 return status
@@ -201,13 +204,25 @@ class ContinuousRun:
                 return "time limit"
             if self.max_work is not None and sum(each.work for _, each in self.attempts) >= self.max_work:
                 return "work limit"
-            rounds = bounds.rounds
-            if last or len(rounds) < 2:
-                return None
-            before, now = (each.upper - each.lower for each in rounds[-2:])
-            return _FINER if before - now < _WORTHWHILE * before else None
+            return None if last or not self._is_finer_due(bounds.rounds) else _FINER
 
         return iterate(bounds, self.accuracy, stop, self.progress)
+
+    def _is_finer_due(self, rounds: list[Round]) -> bool:
+        """Return whether more cells promise to narrow the gap by more than further rounds.
+
+        The part of the gap that is due to the sensors falls to about a quarter when the number of cells is
+        doubled. So what the last doubling brought is about three times what is left of that part.
+        """
+        gaps = [each.upper - each.lower for each in rounds]
+        if len(gaps) < 2:
+            return False
+        worthwhile = _WORTHWHILE
+        if len(self.attempts) > 1:
+            left = (self.attempts[-2][1].gap - gaps[0]) / 3.0
+            if left < _SENSOR_SHARE * gaps[-1]:
+                worthwhile = _LEAST_WORTHWHILE
+        return gaps[-2] - gaps[-1] < worthwhile * gaps[-2]
 
     def _is_stuck(self) -> bool:
         """Return whether more cells have not narrowed the gap, as where bounds from any start cannot meet."""

@@ -169,8 +169,10 @@ def _triangulated(beliefs: Array, hubs: Array) -> tuple[Bases, Array]:
     from scipy.spatial import Delaunay  # imported here because the import is slow
 
     n_states = hubs.shape[1]
-    triangulation = Delaunay(hubs[:, :-1])
-    simplex = triangulation.find_simplex(beliefs[:, :-1], tol=1e-10)
+    # Coordinates in the plane of the simplex: exchanging states must not change distances.
+    plane = np.linalg.svd(np.ones((1, n_states)))[2][1:].T
+    triangulation = Delaunay(hubs @ plane)
+    simplex = triangulation.find_simplex(beliefs @ plane, tol=1e-10)
     vertices = np.arange(n_states, dtype=np.int32)
     corners = np.where(simplex[:, None] >= 0, triangulation.simplices[simplex], vertices).astype(np.int32)
     points = hubs[corners]
