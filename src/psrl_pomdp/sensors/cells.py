@@ -21,8 +21,8 @@ from .._utils.arrays import Array, frozen
 from ..errors import InvalidModelError
 from .base import ContinuousSensor, ScalarSensor, SensorBase
 
-FINEST = 8192  # the largest number of cells
-_ROUGH_POINTS, _FARTHEST_LOGIT = 3001, 29.0  # quantiles from which edges are chosen, down to the chance 1e-13
+FINEST = 4096  # the largest number of cells
+_ROUGH_POINTS, _FARTHEST_LOGIT = 1501, 29.0  # quantiles from which edges are chosen, down to the chance 1e-13
 _MASS_SHARE = 0.05  # share of the edges that follow the probability alone
 _LEAST_MASS = 1e-200  # a possible reading whose probability underflows
 
@@ -103,6 +103,8 @@ def interval_masses(sensor: ScalarSensor, action: int, edges: Array) -> tuple[Ar
 
 def cell_edges(sensor: ScalarSensor, action: int, n_cells: int) -> Array:
     """Return increasing edges of at most `n_cells` cells, the first −inf and the last +inf."""
+    if len(_rough(sensor, action)[1]) == 1:  # a constant, as after an action without observation
+        return with_ends(np.empty(0))
     if sensor.is_discrete and (counts := _counts(sensor, action, n_cells)) is not None:
         return counts
     return with_ends(_spaced(_finest(sensor, action)[0], n_cells))
@@ -113,8 +115,23 @@ def fine_edges(sensor: ScalarSensor, action: int, n_cells: int) -> Array:
     if sensor.is_discrete and (counts := _counts(sensor, action, 2 * n_cells)) is not None:
         return counts
     farthest = _rough(sensor, action)[1][[0, -1]]
+    if farthest[0] == farthest[1]:
+        return with_ends(farthest + np.array([-1.0, 1.0]))
     inner = np.concatenate([_spaced(_finest(sensor, action)[1], n_cells), farthest])
     return with_ends(np.unique(inner))
+
+
+def posteriors(sensor: ScalarSensor, action: int, points: Array) -> Array:
+    """Return the posterior after each reading under equally likely states, [T, S]."""
+    likelihood = np.exp(log_ratios(sensor, action, points))
+    return np.asarray(likelihood / likelihood.sum(axis=1, keepdims=True))
+
+
+def log_ratios(sensor: ScalarSensor, action: int, points: Array) -> Array:
+    """Return the logarithms of the ratios to the largest likelihood of each reading, none below −800, [T, S]."""
+    log = sensor.log_likelihood(action, points)
+    largest = log.max(axis=1, keepdims=True)
+    return np.maximum(log - np.where(np.isfinite(largest), largest, 0.0), -800.0) * np.isfinite(largest)
 
 
 def with_ends(inner: Array) -> Array:
@@ -138,14 +155,9 @@ def _spaced(finest: Array, n_cells: int) -> Array:
 def _finest(sensor: ScalarSensor, action: int) -> tuple[Array, Array]:
     """Return the edges of the finest cells, for quantization and for dilation."""
     logits, points = _rough(sensor, action)
-    if len(points) == 1:  # a constant
-        return np.repeat(points, FINEST - 1), np.repeat(points, FINEST - 1)
     mass = interval_masses(sensor, action, with_ends(points))[0].mean(axis=0)[1:-1]
-    log = sensor.log_likelihood(action, points)
-    with np.errstate(invalid="ignore"):
-        log = np.nan_to_num(log - log.max(axis=1, keepdims=True), nan=0.0, neginf=-800.0)
-    likelihood = np.exp(log)
-    posterior = likelihood / likelihood.sum(axis=1, keepdims=True)
+    log = log_ratios(sensor, action, points)
+    posterior = posteriors(sensor, action, points)
     change = (np.diff(posterior, axis=0) ** 2).sum(axis=1)
     steps = np.minimum(np.abs(np.diff(log, axis=0)).max(axis=1), 1.0) ** 2
     by_posterior, by_likelihood = _shares(mass, change), _shares(mass, steps)
