@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import psi
 
 from psrl_pomdp import CalibrationWarning, InvalidModelError, calibrate
 from psrl_pomdp.sensors import (
@@ -81,6 +82,15 @@ def test_the_likelihood_of_the_estimate_exceeds_that_of_the_truth_by_chance_alon
     n_parameters = 3 * (1 if family in ("poisson", "exponential") else 2)
     assert gain > -0.1
     assert stats.chi2.sf(2 * gain, n_parameters) > 1e-6
+
+
+def test_the_gamma_estimate_is_the_likeliest() -> None:
+    """It solves the likelihood equation log k − ψ(k) = log mean − mean log."""
+    drawn = np.random.default_rng(5).gamma(0.7, 3.0, 200)
+    sensor: Any = calibrate([0] * 200, drawn, family="gamma")
+    gap = np.log(drawn.mean()) - np.log(drawn).mean()
+    assert np.log(sensor.shapes[0]) - psi(sensor.shapes[0]) == pytest.approx(gap, rel=1e-12)
+    assert sensor.shapes[0] * sensor.scales[0] == pytest.approx(drawn.mean(), rel=1e-14)
 
 
 def test_vectors() -> None:
