@@ -9,12 +9,14 @@ hubs nearby.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from .._utils.arrays import Array, Bases, Index
 from .base import ScalarSensor
+from .cells import posteriors
 
 MOST_TRIANGULATED = 6  # states up to which hubs are triangulated
 _THICKNESS = 1.05  # width of the strip of hubs, as a multiple of what the curve bends
@@ -22,13 +24,22 @@ _NEGLIGIBLE = 1e-4  # share of the mass of a cell below which an atom may lie ou
 _SAME = 1e-9  # hubs nearer than this are the same
 _TRACE = 1e-8  # coordinates of hubs below this are dropped
 _LARGEST_BEND = 0.3  # distance from the chord, as a share of its length, at which a further edge is put
-_NEARBY = 3  # edges on each side whose hubs make up a belief, with many states
+_LARGEST_EXCESS = 0.1  # negative weight with which a belief is still put into the simplex that it is near to
+
+
+@dataclass(frozen=True)
+class HubPath:
+    """Hubs around a curve: those at each of its places, and the small intervals between two places."""
+
+    hubs: Array  # [m, S], the vertices first
+    rings: Bases  # [P, S − 1]: the hubs around each place
+    interval: Index  # [F]: the place before each small interval
 
 
 def hubs_along(
     sensor: ScalarSensor, action: int, cells: Array, edges: Array, atoms: Array, weights: Array
-) -> Array:
-    """Return the vertices and the hubs around the edges of cells, [m, S].
+) -> HubPath:
+    """Return the vertices and the hubs around the edges of cells.
 
     Parameters
     ----------
@@ -43,36 +54,43 @@ def hubs_along(
     places = np.unique(np.concatenate([edges[1:2], cells[1:-1], edges[-2:-1]]))
     if n_states > 2:
         places = _with_turning_points(sensor, action, places, edges[1:-1])
-    path = _posteriors(sensor, action, places)
-    vertices = np.eye(n_states)
-    if n_states <= 2 or len(places) < 2:
-        return _distinct(np.concatenate([vertices, _without_traces(path)]))
-    interval = np.searchsorted(places, edges[1:-2], side="right") - 1  # of the intervals with finite edges
-    radius = _radii(path, np.clip(interval, 0, len(places) - 2), atoms[1:-1], weights[1:-1])
-    hubs = [vertices]
-    for i, point in enumerate(path):
-        before, after = path[max(i - 1, 0)], path[min(i + 1, len(path) - 1)]
+    path = posteriors(sensor, action, places)
+    interval = np.searchsorted(places, edges[:-1], side="right") - 1
+    interval = np.clip(interval, 0, max(len(places) - 2, 0))
+    rings = np.repeat(path[:, None, :], max(n_states - 1, 1), axis=1)  # [P, S − 1, S]
+    if n_states > 2 and len(places) > 1:
+        rings += _strip(path, _radii(path, interval[1:-1], atoms[1:-1], weights[1:-1]))
+    points = np.concatenate([np.eye(n_states), _without_traces(rings.reshape(-1, n_states))])
+    found = np.unique(np.round(points / _SAME), axis=0, return_index=True, return_inverse=True)
+    first, inverse = found[1], found[2].ravel()
+    order = np.argsort(first, kind="stable")  # hubs in the order of their first places
+    number = np.empty(len(first), np.int32)
+    number[order] = np.arange(len(first))
+    numbers = number[inverse][n_states:]
+    return HubPath(points[first[order]], numbers.reshape(rings.shape[:2]), interval)
+
+
+def _strip(path: Array, radius: Array) -> Array:
+    """Return the corners of a simplex across the curve at each place, less the place, [P, S − 1, S].
+
+    From one place to the next, the simplices turn as little as possible.
+    """
+    n_states = path.shape[1]
+    found = np.zeros((len(path), n_states - 1, n_states))
+    before: Array | None = None
+    for i in range(len(path)):
+        chord = path[min(i + 1, len(path) - 1)] - path[max(i - 1, 0)]
         size = _THICKNESS * max(radius[max(i - 1, 0)], radius[min(i, len(radius) - 1)])
-        length = float(np.linalg.norm(after - before))
-        if size < _SAME or length < _SAME:
-            hubs.append(_without_traces(point[None]))
-            continue
-        across = _across((after - before) / length)
-        hubs.append(_without_traces(point + size * (n_states - 2) * across))
-    return _distinct(np.concatenate(hubs))
-
-
-def _posteriors(sensor: ScalarSensor, action: int, points: Array) -> Array:
-    """Return the posterior of each reading under equally likely states."""
-    log = sensor.log_likelihood(action, points)
-    log = np.nan_to_num(log - log.max(axis=1, keepdims=True), nan=0.0, neginf=-800.0)
-    likelihood = np.exp(log)
-    return np.asarray(likelihood / likelihood.sum(axis=1, keepdims=True))
+        length = float(np.linalg.norm(chord))
+        if size >= _SAME and length >= _SAME:
+            before = _across(chord / length, before)
+            found[i] = size * (n_states - 2) * before
+    return found
 
 
 def _with_turning_points(sensor: ScalarSensor, action: int, places: Array, edges: Array) -> Array:
     """Return the places and those between two of them where the curve is far from the chord."""
-    curve, at = _posteriors(sensor, action, edges), np.searchsorted(edges, places)
+    curve, at = posteriors(sensor, action, edges), np.searchsorted(edges, places)
     extra: list[float] = []
     for first, last in pairwise(np.clip(at, 0, len(edges) - 1).tolist()):
         part = curve[first : last + 1]
@@ -109,48 +127,52 @@ def _radii(path: Array, interval: Index, atoms: Array, weights: Array) -> Array:
     return radius
 
 
-def _across(direction: Array) -> Array:
-    """Return the corners of a regular simplex around 0 in the plane across a direction, [S − 1, S]."""
+def _across(direction: Array, before: Array | None) -> Array:
+    """Return the corners of a regular simplex around 0 in the plane across a direction, [S − 1, S].
+
+    It is turned such that its corners are near those of the simplex before.
+    """
     n_states = len(direction)
     plane = np.linalg.svd(np.stack([np.full(n_states, n_states**-0.5), direction]))[2][2:]  # [S − 2, S]
     corners = np.eye(n_states - 1) - 1.0 / (n_states - 1)
     corners = np.linalg.svd(corners)[0][:, : n_states - 2]
-    return np.asarray(corners / np.linalg.norm(corners, axis=1).max() @ plane)
+    corners = corners / np.linalg.norm(corners, axis=1).max()
+    if before is not None:
+        left, _, right = np.linalg.svd(corners.T @ before @ plane.T)
+        corners = corners @ left @ right
+    return np.asarray(corners @ plane)
 
 
-def _distinct(hubs: Array) -> Array:
-    """Return the hubs without repetitions, in their order."""
-    first = np.unique(np.round(hubs / _SAME), axis=0, return_index=True)[1]
-    return np.ascontiguousarray(hubs[np.sort(first)])
-
-
-def spread(atoms: Array, weights: Array, hubs: Array) -> tuple[Bases, Array]:
+def spread(atoms: Array, weights: Array, path: HubPath) -> tuple[Bases, Array]:
     """Return hubs that make up each atom, and weights of which no coordinate exceeds that of the atom.
 
     Parameters
     ----------
     atoms, weights
         Beliefs, [F, S, S], and their weights, [F, S]; those without weight are not spread.
-    hubs
-        [m, S], the vertices first.
+    path
+        The hubs.
 
     Returns
     -------
     tuple
         The hubs and their weights for each atom, [F, S, S].
     """
-    n_states = hubs.shape[1]
+    hubs, n_states = path.hubs, path.hubs.shape[1]
     beliefs = atoms.reshape(-1, n_states)
     corners = np.tile(np.arange(n_states, dtype=np.int32), (len(beliefs), 1))
     shares = np.zeros(corners.shape)
     some = np.flatnonzero(weights.ravel() > 0.0)
-    if len(some) and n_states > 1:
-        if n_states == 2:
+    if len(some):
+        if n_states == 1:
+            shares[some] = 1.0
+        elif n_states == 2:
             corners[some], shares[some] = _between(beliefs[some], hubs)
         elif n_states <= MOST_TRIANGULATED:
             corners[some], shares[some] = _triangulated(beliefs[some], hubs)
         else:
-            corners[some], shares[some] = _nearby(beliefs[some], hubs)
+            interval = np.repeat(path.interval, n_states)[some]
+            corners[some], shares[some] = _in_prisms(beliefs[some], path, interval)
         shares[some] = trimmed(beliefs[some], hubs[corners[some]], shares[some])
     return corners.reshape(*weights.shape, n_states), shares.reshape(*weights.shape, n_states)
 
@@ -182,22 +204,27 @@ def _triangulated(beliefs: Array, hubs: Array) -> tuple[Bases, Array]:
     return corners, np.maximum(shares, 0.0)
 
 
-def _nearby(beliefs: Array, hubs: Array) -> tuple[Bases, Array]:
-    """Return nearby hubs that make up most of each belief, by least squares without negative weights."""
-    from scipy.optimize import nnls
-    from scipy.spatial import cKDTree
+def _in_prisms(beliefs: Array, path: HubPath, interval: Index) -> tuple[Bases, Array]:
+    """Return the corners of the simplex that contains each belief, of those that make up its prism.
 
-    n_states = hubs.shape[1]
-    count = min(2 * _NEARBY * n_states, len(hubs))
-    _, near = cKDTree(hubs).query(beliefs, k=count)
+    The prism of an interval has the hubs around the places before and after it as its ends. It is made up of
+    S − 1 simplices, with some corners of one end and the others of the other end.
+    """
+    n_states = beliefs.shape[1]
     corners = np.tile(np.arange(n_states, dtype=np.int32), (len(beliefs), 1))
-    shares = np.zeros(beliefs.shape)
-    for i, belief in enumerate(beliefs):
-        found = np.union1d(near[i], np.arange(n_states))
-        weights, _ = nnls(hubs[found].T, belief)
-        largest = np.argsort(-weights, kind="stable")[:n_states]  # a basic solution has at most S of them
-        corners[i], shares[i] = found[largest], weights[largest]
-    return corners, shares
+    shares = np.maximum(beliefs, 0.0)
+    best = np.full(len(beliefs), -_LARGEST_EXCESS)
+    for k in range(1, n_states):
+        tried = np.concatenate([path.rings[interval, :k], path.rings[interval + 1, k - 1 :]], axis=1)
+        points = path.hubs[tried]
+        solvable = np.linalg.cond(points) < 1e13
+        found = np.full(beliefs.shape, -1.0)
+        wanted = beliefs[solvable][..., None]
+        found[solvable] = np.linalg.solve(points[solvable].transpose(0, 2, 1), wanted)[..., 0]
+        least = found.min(axis=1)
+        better = least > best
+        corners[better], shares[better], best[better] = tried[better], found[better], least[better]
+    return corners, np.maximum(shares, 0.0)
 
 
 def trimmed(beliefs: Array, points: Array, shares: Array) -> Array:
