@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 from scipy.special import psi
 
-from psrl_pomdp import CalibrationWarning, InvalidModelError, calibrate
+from psrl_pomdp import CalibrationWarning, InvalidModelError, Setting, calibrate
 from psrl_pomdp.sensors import (
     DirichletSensor,
     ExponentialSensor,
@@ -192,3 +192,17 @@ def test_the_total_variation_and_its_error() -> None:
 def test_wrong_arguments_are_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidModelError, match=message):
         call()
+
+
+def test_a_setting_from_a_log_has_the_estimate_of_calibrate() -> None:
+    rng = np.random.default_rng(5)
+    states = rng.integers(2, size=200)
+    readings = rng.normal(3.0 * states, 1.0)
+    found = Setting.from_log(states, readings, [[0.0, 5.0], [1.0, 1.0]], [1.0, 0.0], family="gaussian")
+    assert found.sensor == calibrate(states, readings, family="gaussian")
+    with pytest.warns(CalibrationWarning):
+        Setting.from_log(
+            rng.integers(2, size=40), rng.normal(size=40), [[0.0, 5.0]], [1.0, 0.0], family="gaussian"
+        )
+    with pytest.raises(InvalidModelError, match="observations"):
+        Setting.from_log([0, 1], [0], [[0.0, 5.0]], [1.0, 0.0])
