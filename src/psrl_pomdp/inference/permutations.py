@@ -94,18 +94,21 @@ def log_prior(rows: FreeRows, log_rows: Array) -> Array:
 
 
 def renamed(rows: FreeRows, log_rows: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Propose a random renaming for each kernel.
+    """Propose a random renaming, or none, for each kernel.
+
+    The identity is one of the proposals: with two states there is only one other renaming, and if it were
+    always proposed and accepted, all kernels would change their naming together and never differ.
 
     Returns the renamed rows, shape [R, W, N], and which kernels the proposal is worth a try for, shape [N]:
-    the others would be rejected, because the prior density of the proposal is too low.
+    the others keep their naming, or the prior density of the proposal is too low.
     """
-    proposed = log_rows.copy()
-    choices = rng.integers(len(rows.permutations), size=log_rows.shape[-1])
-    for number in np.unique(choices):
+    proposed, identity = log_rows.copy(), len(rows.permutations)
+    choices = rng.integers(identity + 1, size=log_rows.shape[-1])
+    for number in np.unique(choices[choices < identity]):
         mapped = row_map(rows, rows.permutations[number])
         assert mapped is not None
         source, columns = mapped
         mine = choices == number
         proposed[..., mine] = log_rows[source[:, None], columns][..., mine]
     hopeful = log_prior(rows, proposed) - log_prior(rows, log_rows) > _HOPELESS
-    return proposed, np.asarray(hopeful)
+    return proposed, np.asarray(hopeful & (choices < identity))
