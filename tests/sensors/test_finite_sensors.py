@@ -31,7 +31,8 @@ from psrl_pomdp.sensors.bracket import dilated, quantized
 from psrl_pomdp.sensors.cells import cell_edges, cell_table, quantization
 from psrl_pomdp.sensors.dilation import Dilation, atom_weights, columns, dilation
 from psrl_pomdp.sensors.frames import frames
-from psrl_pomdp.sensors.hubs import HubPath, spread
+from psrl_pomdp.sensors.hubs import HubPath
+from psrl_pomdp.sensors.spreads import spread
 
 RAILWAY = GaussianSensor([1.0, 0.0, -1.0], [1.0, 0.5, 0.2])
 SENSORS: dict[str, ScalarSensor] = {
@@ -219,7 +220,7 @@ def test_steps_are_as_good_as_finitely_many_observations() -> None:
     hubs = np.concatenate([np.eye(2), (table / table.sum(axis=0)).T])
     found = frames(sensor, 0, aligned)
     weights = atom_weights(sensor, 0, aligned, found)
-    path = HubPath(hubs, np.zeros((1, 1), np.int32), np.zeros(5, np.int64))
+    path = HubPath(hubs, np.zeros(5, np.int64), np.zeros((1, 2), np.int32))
     corners, shares = spread(found.atoms(), weights, path)
     claim = Dilation(aligned, found, hubs, corners, shares, columns(hubs, corners, shares, weights))
     check_hubs(sensor, 0, claim)

@@ -1,18 +1,19 @@
 """`plan` for densities of observations: bounds from two finite sensors, one below and one above the density.
 
 A sensor F that is a garbling of a sensor E cannot be better than E: whoever observes with E can garble its
-observations at random and act as with F. So the lower bound of a sensor that says more than the density, and the
-upper bound of a sensor that says less, hold for the density. Both are finite sensors (`sensors.dilation`,
-`sensors.cells`), and planning for them is as for any finite model: a grid of beliefs proves the lower bound for
-one sensor, and controllers prove the upper bound for the other.
+observations at random and act as with F. So the lower bound of a sensor that says more than the density, and
+the upper bound of a sensor that says less, hold for the density. Both are finite sensors (`sensors.dilation`,
+`sensors.cells`), and planning for them is as for any finite model: a grid of beliefs proves the lower bound
+for one sensor, and controllers prove the upper bound for the other.
 
-Both become better with the number K of cells. Planning begins with few cells. When rounds do not narrow the gap
-much any more, the number is doubled: a controller for K cells is one for 2K cells, which are parts of them, and
-the points of the grid and their values are carried over. All certificates that were found stay valid.
+Both become better with the number K of cells. Planning begins with few cells. When rounds do not narrow the
+gap much any more, the number is doubled: a controller for K cells is one for 2K cells, which are parts of
+them, and the points of the grid and their values are carried over. All certificates that were found stay
+valid.
 
-If V(b) = min_n α_n·b comes from a controller for cells, the policy "play the action of the vector that attains
-the minimum" may be run at the exact beliefs after readings, and costs at most the same bound: V is concave, so that
-knowing more than the cell does not raise its expectation.
+If V(b) = min_n α_n·b comes from a controller for cells, the policy "play the action of the vector that
+attains the minimum" may be run at the exact beliefs after readings, and costs at most the same bound: V is
+concave, so that knowing more than the cell does not raise its expectation.
 """
 
 from __future__ import annotations

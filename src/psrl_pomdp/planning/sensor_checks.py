@@ -1,9 +1,9 @@
 """Check that the finite sensors of a plan are below and above the density of a model, by independent code.
 
-The probabilities of all intervals are taken again from the sensor of the model, added up from parts and compared
-with the ratios of densities. Every interval's simplex is compared with the box of its ratios, every atom with the
-hubs that make it up, and the columns of the table with what the hubs may have at most. Nothing of how cells and
-hubs were chosen matters.
+The probabilities of all intervals are taken again from the sensor of the model, added up from parts and
+compared with the ratios of densities. Every interval's simplex is compared with the box of its ratios, every
+atom with the hubs that make it up, and the columns of the table with what the hubs may have at most. Nothing
+of how cells and hubs were chosen matters.
 """
 
 from __future__ import annotations

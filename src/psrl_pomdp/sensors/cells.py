@@ -1,13 +1,14 @@
 """Finite sensors below a density in Blackwell's order: cells of the line, and the probability of each.
 
-A reading of the density tells which cell it is in, so that every policy for the cells can be run on the density:
-the optimal average cost with the cells is at least that with the density. The errors of the probabilities of the
-cells are added up in `Quantization.error`, and the planner adds what they may change to its upper bound.
+A reading of the density tells which cell it is in, so that every policy for the cells can be run on the
+density: the optimal average cost with the cells is at least that with the density. The errors of the
+probabilities of the cells are added up in `Quantization.error`, and the planner adds what they may change to
+its upper bound.
 
-Cells depend on the sensor only, so that they are computed once. Their edges are dense where readings are frequent
-and change the posterior: the number of cells that an interval deserves is proportional to the cube root of its
-probability times the square of the change of the posterior under equally likely states. This does not depend on
-the unit of readings. Edges for K cells are among those for each multiple of K.
+Cells depend on the sensor only, so that they are computed once. Their edges are dense where readings are
+frequent and change the posterior: the number of cells that an interval deserves is proportional to the cube
+root of its probability times the square of the change of the posterior under equally likely states. This does
+not depend on the unit of readings. Edges for K cells are among those for each multiple of K.
 """
 
 from __future__ import annotations

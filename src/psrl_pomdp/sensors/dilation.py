@@ -1,18 +1,18 @@
 """Finite sensors above a density in Blackwell's order: hubs, onto which every likelihood vector is spread.
 
-Let ℓ(y) be the likelihoods of reading y under all states, and suppose that ℓ(y) = Σ_j γ_j(y) h_j for hubs h_j and
-weights γ_j(y) ≥ 0. Then the finite sensor with the columns h_j ∫ γ_j tells at least as much as the density: given
-hub j, draw a reading from the density γ_j(y) / ∫ γ_j, which does not depend on the state. So the optimal average
-cost with this sensor is at most that with the density.
+Let ℓ(y) be the likelihoods of reading y under all states, and suppose that ℓ(y) = Σ_j γ_j(y) h_j for hubs h_j
+and weights γ_j(y) ≥ 0. Then the finite sensor with the columns h_j ∫ γ_j tells at least as much as the
+density: given hub j, draw a reading from the density γ_j(y) / ∫ γ_j, which does not depend on the state. So
+the optimal average cost with this sensor is at most that with the density.
 
-Nothing is integrated but the density itself. In each of many small intervals, the ratios of the likelihoods to
-that of a reference state are in a box (`frames`), and the corners of a simplex around this box are hubs whose
-∫ γ_j follow from the masses of the interval. These corners, the atoms, are spread onto fewer hubs in turn
-(`hubs`): a spread of a spread is a spread.
+Nothing is integrated but the density itself. In each of many small intervals, the ratios of the likelihoods
+to that of a reference state are in a box (`frames`), and the corners of a simplex around this box are hubs
+whose ∫ γ_j follow from the masses of the interval. These corners, the atoms, are spread onto fewer hubs in
+turn (`hubs`): a spread of a spread is a spread.
 
-Hubs may be any points, and weights may be too small: what they leave of a column is given to the vertices, which
-reveal the state. So every weight is rounded down by all that it may be wrong by, the last S columns are what is
-missing to one, and no error has to be added to the bounds.
+Hubs may be any points, and weights may be too small: what they leave of a column is given to the vertices,
+which reveal the state. So every weight is rounded down by all that it may be wrong by, the last S columns are
+what is missing to one, and no error has to be added to the bounds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from .._utils.arrays import Array, Bases, frozen
 from .base import ScalarSensor
 from .cells import cell_edges, fine_edges, interval_masses
 from .frames import Frames, frames
-from .hubs import hubs_along, spread
+from .hubs import hubs_along
+from .spreads import spread
 
 _FINE_PER_CELL, _LEAST_FINE, _MOST_FINE = 64, 1024, 4096
 ROUNDED_DOWN = 1e-11  # share of every column that is given to the vertices, for rounding errors of sums

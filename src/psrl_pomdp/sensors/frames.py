@@ -1,18 +1,18 @@
 """Simplices around the likelihood ratios of small intervals.
 
 Let r(y) = ℓ(y) / ℓ_ref(y) be the ratios of the likelihoods to that of a reference state. With a pivot p, the
-coordinates d_s = r_s − slope_s r_p, with slope 0 for the pivot itself, change little along the curve r(y) but for
-d_p. They are bounded on the parts into which an interval is divided, so that
+coordinates d_s = r_s − slope_s r_p, with slope 0 for the pivot itself, change little along the curve r(y) but
+for d_p. They are bounded on the parts into which an interval is divided, so that
 
     base_s ≤ d_s(y) ≤ base_s + width_s   for all y of the interval.
 
-With the n states whose width is not zero, the atoms x_0 = r(base) and x_s = r(base + n width_s e_s) are corners of
-a simplex with r(y) = g_0 x_0 + Σ_s g_s x_s and
+With the n states whose width is not zero, the atoms x_0 = r(base) and x_s = r(base + n width_s e_s) are
+corners of a simplex with r(y) = g_0 x_0 + Σ_s g_s x_s and
 
     g_s = (d_s − base_s) / (n width_s),   g_0 = 1 − Σ_s g_s ≥ 0.
 
-These are linear in r, so that their integrals follow from the masses of the interval. A state with width zero has
-d_s ≥ base_s only, and what is more than base_s is given to its vertex.
+These are linear in r, so that their integrals follow from the masses of the interval. A state with width zero
+has d_s ≥ base_s only, and what is more than base_s is given to its vertex.
 """
 
 from __future__ import annotations
