@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         regret_curve,
     )
     from .errors import (
+        CalibrationWarning,
         CoarsePlanWarning,
         ImpossibleObservationError,
         InvalidModelError,
@@ -64,8 +65,10 @@ if TYPE_CHECKING:
         MultivariateGaussianSensor,
         NegativeBinomialSensor,
         PoissonSensor,
+        SeenCosts,
         StudentSensor,
         by_action,
+        calibrate,
         with_outliers,
     )
     from .simulation.runs import Simulation, simulate
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POMDP",
+    "CalibrationWarning",
     "CertificateError",
     "CoarsePlanWarning",
     "DensitySensor",
@@ -112,6 +116,7 @@ __all__ = [
     "RandomAgent",
     "RegretCurve",
     "Schedule",
+    "SeenCosts",
     "Setting",
     "Simulation",
     "StartDependentError",
@@ -124,6 +129,7 @@ __all__ = [
     "analyze_structure",
     "bayesian_runs",
     "by_action",
+    "calibrate",
     "check_agent",
     "check_model",
     "check_planner",
@@ -164,6 +170,7 @@ _PACKAGES = {
     "_utils.issues": ("Issue",),
     "testing.checks": ("check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
+        "CalibrationWarning",
         "CoarsePlanWarning",
         "ImpossibleObservationError",
         "InvalidModelError",
@@ -199,8 +206,10 @@ _PACKAGES = {
         "MultivariateGaussianSensor",
         "NegativeBinomialSensor",
         "PoissonSensor",
+        "SeenCosts",
         "StudentSensor",
         "by_action",
+        "calibrate",
         "with_outliers",
     ),
     "analysis": (

@@ -193,7 +193,8 @@ class LosesSteps(EnsemblePosterior):
     """What the compiled loop has done is not in the history."""
 
     def commit(self, steps: Steps, *, refresh: bool) -> None:
-        super().commit(Steps(*(array[1:] for array in steps)), refresh=refresh)
+        codes, rows, values = steps.codes[1:], steps.rows[1:], steps.values[1:]
+        super().commit(Steps(steps.actions[1:], codes, rows, values), refresh=refresh)
 
 
 class IgnoresWeights(EnsemblePosterior):

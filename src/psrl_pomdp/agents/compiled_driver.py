@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .._utils.arrays import Array
 from ..inference.filter_bank import FilterBank
 from ..inference.sampled_filter import PossibleStates, RefreshRule
-from ..inference.step_codes import CAME, Steps, likelihood_rows
+from ..inference.step_codes import CAME, MISSING, Steps, are_missing, likelihood_rows
 from ..sensors.base import ContinuousSensor
 from . import compiled_steps as steps
 from .episode_planning import warn_of_coarse_plan
@@ -129,7 +129,7 @@ def _processed(
     for k, i in enumerate(range(processed.start - begin, processed.stop - begin)):
         rows[k] = pending if i < 0 else own[i, codes[k]]
         values[k] = ahead.present if i < 0 else ahead.values[i, codes[k]]
-    return Steps(taken, np.full(len(taken), CAME), rows, values)
+    return Steps(taken, np.where(are_missing(values), MISSING, CAME), rows, values)
 
 
 def _raise_impossible(
@@ -142,9 +142,9 @@ def _raise_impossible(
         codes = agent.step_codes
         observation, cost = divmod(number, codes.n_costs + 1)
         seen = agent.setting.seen_cost
-        value = None if seen is None or cost == codes.n_costs else float(seen.values[cost])
+        paid = [] if seen is None else [None if cost == codes.n_costs else float(seen.values[cost])]
         given = None if observation == codes.n_observations else observation
-        agent.posterior.update(agent.action, given, *([value] if seen is not None else []))
+        agent.posterior.update(agent.action, given, *paid)
         return
-    value = ahead.present if last < begin else ahead.values[last - begin, number]
-    agent.posterior.update(agent.action, value[()])
+    present = ahead.present if last < begin else ahead.values[last - begin, number]
+    agent.posterior.update(agent.action, present[()])

@@ -26,7 +26,9 @@ from ..inference.prior_files import is_code, posterior_in, posterior_out, prior_
 from ..models import Kind, Setting, Units
 from ..planning import Plan, plan
 from ..planning.plan_files import plan_from_bytes
+from ..sensors.base import ContinuousSensor
 from ..sensors.costs import SeenCosts
+from ..sensors.records import from_record, to_record
 from . import serialization_checks as checks
 from .compiled_policy import new_sampled_filter, policy_of
 from .schedules import Schedule, schedule_named
@@ -48,6 +50,9 @@ class SettingMetadata(msgspec.Struct, kw_only=True):
     actions: list[str] | None
     observations: list[str] | None
     fingerprint: str
+    sensor: dict[str, Any] | None = None  # observations without numbers
+    first_sensor: dict[str, Any] | None = None
+    own_sensor: bool = False  # whether the sensor is code, which no file contains
 
 
 class EpisodeMetadata(msgspec.Struct):
@@ -180,9 +185,8 @@ def _new_agent(
     streams: Streams,
 ) -> PSRLAgent:
     """Return an agent with the saved one's prior and posterior, and with these random streams."""
-    prior = prior_in(
-        contents, metadata.prior, metadata.prior_fingerprint, setting_in(contents, metadata), own.prior
-    )
+    setting = setting_in(contents, metadata, None if own.prior is None else own.prior.setting)
+    prior = prior_in(contents, metadata.prior, metadata.prior_fingerprint, setting, own.prior)
     rng, posterior_rng = streams
     posterior = prior.restore(posterior_in(contents), posterior_rng)
     budget = checks.budget_in(contents, metadata.budget, own.tolerance)
@@ -256,9 +260,11 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
 
 def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arrays and the metadata of a setting."""
-    arrays = {"observation": setting.observation, "cost": setting.cost, "initial": setting.initial}
-    if setting.first_observation is not None:
-        arrays["first_observation"] = setting.first_observation
+    arrays = {"cost": setting.cost, "initial": setting.initial}
+    if setting.is_finite:
+        arrays["observation"] = setting.observation
+        if setting.first_observation is not None:
+            arrays["first_observation"] = setting.first_observation
     if setting.seen_cost is not None:
         arrays["seen_values"] = setting.seen_cost.values
         arrays["seen_probabilities"] = setting.seen_cost.probabilities
@@ -272,11 +278,54 @@ def setting_out(setting: Setting) -> tuple[dict[str, Any], dict[str, Any]]:
         "observations": names.observations,
         "fingerprint": setting.fingerprint,
     }
+    if not setting.is_finite:
+        metadata |= _sensors_out(setting)
     return arrays, metadata
 
 
-def setting_in(contents: Contents, metadata: SettingMetadata) -> Setting:
-    """Return the setting in a file."""
+def _sensors_out(setting: Setting) -> dict[str, Any]:
+    """Return sensors of observations without numbers as metadata; a sensor that is code is only named."""
+    sensors = {"sensor": setting.sensor, "first_sensor": setting.first_sensor}
+    try:
+        return {
+            name: to_record(sensor)
+            for name, sensor in sensors.items()
+            if isinstance(sensor, ContinuousSensor)
+        }
+    except InvalidModelError:
+        return {"own_sensor": True}
+
+
+def _sensor_setting_in(contents: Contents, metadata: SettingMetadata) -> Setting:
+    """Return a setting whose observations have no numbers."""
+    assert metadata.sensor is not None
+    first = metadata.first_sensor
+    return Setting(
+        from_record(metadata.sensor),
+        contents.floats("cost", (None, None)),
+        contents.floats("initial", (None,)),
+        None if first is None else from_record(first, "first_sensor"),
+        units=Units(*metadata.units),
+        states=metadata.states,
+        actions=metadata.actions,
+    )
+
+
+def setting_in(contents: Contents, metadata: SettingMetadata, own: Setting | None = None) -> Setting:
+    """Return the setting in a file; `own` is that of the prior that the caller passes."""
+    if metadata.own_sensor:
+        if own is None:
+            raise InvalidModelError(
+                "this agent was saved with a sensor that is code: pass its prior as prior=..."
+            )
+        if own.fingerprint != metadata.fingerprint:
+            raise InvalidModelError("prior= has another setting than the saved agent")
+        return own
+    if metadata.sensor is not None:
+        setting = _sensor_setting_in(contents, metadata)
+        if setting.fingerprint != metadata.fingerprint:
+            raise InvalidModelError("the setting of the saved agent was changed")
+        return setting
     axes = 4 if contents.raw("observation").ndim == 4 else 3
     observation = contents.floats("observation", (None,) * axes)
     n_actions, n_states, n_observations = observation.shape[0], *observation.shape[-2:]

@@ -17,6 +17,7 @@ from .._serialization.contents import Contents
 from ..errors import InvalidModelError
 from ..models import Setting
 from ..protocols import Posterior, Prior, ResumablePrior
+from ..sensors.dirichlet import DirichletCosts, DirichletSensor, DirichletTable
 from . import DirichletPrior, FinitePrior
 from .dirichlet_prior import ties_of
 
@@ -94,18 +95,30 @@ def posterior_in(contents: Contents) -> Arrays:
 
 
 def _finite_out(prior: FinitePrior) -> Arrays:
-    return {"kernels": prior.kernels, "weights": prior.weights, "initials": prior.initial}
+    found = {"kernels": prior.kernels, "weights": prior.weights, "initials": prior.initial}
+    return found if prior.sensors is None else {**found, "sensors": prior.sensors}
 
 
 def _finite_in(contents: Contents, setting: Setting) -> FinitePrior:
     n_actions, n_states = setting.n_actions, setting.n_states
     kernels = contents.floats("kernels", (None, n_actions, n_states, n_states), 0.0)
     weights = contents.floats("weights", (len(kernels),), 0.0)
-    return FinitePrior(setting, kernels, weights, contents.floats("initials", (len(kernels), n_states)))
+    initial, sensors = contents.floats("initials", (len(kernels), n_states)), None
+    if "sensors" in contents:
+        sensors = contents.floats(
+            "sensors", (len(kernels), *[None] * (contents.raw("sensors").ndim - 1)), 0.0
+        )
+    return FinitePrior(setting, kernels, weights, initial, sensors)
 
 
 def _rows_out(prior: DirichletPrior) -> Arrays:
-    return {"concentration": prior.concentration, "known": prior.known, "row": prior.row}
+    found = {"concentration": prior.concentration, "known": prior.known, "row": prior.row}
+    if prior.sensor is not None:
+        found |= _table_out("sensor", prior.sensor)
+    if prior.costs is not None:
+        found |= _table_out("costs", prior.costs)
+        found["costs_values"] = prior.costs.values
+    return found
 
 
 def _rows_in(contents: Contents, setting: Setting) -> DirichletPrior:
@@ -118,7 +131,41 @@ def _rows_in(contents: Contents, setting: Setting) -> DirichletPrior:
         concentration,
         known={(int(a), int(s)): concentration[a, s] for a, s in known},
         ties=ties_of(row),
+        sensor=_sensor_in(contents),
+        costs=_costs_in(contents),
     )
+
+
+def _table_out(name: str, table: DirichletTable) -> Arrays:
+    """Return the arrays of an unknown table."""
+    return {f"{name}_counts": table.counts, f"{name}_known": table.known, f"{name}_row": table.row}
+
+
+def _table_in(contents: Contents, name: str) -> dict[str, Any]:
+    """Return the arguments that construct an unknown table."""
+    counts = contents.floats(f"{name}_counts", (None,) * contents.raw(f"{name}_counts").ndim, 0.0)
+    known = contents.flags(f"{name}_known", counts.shape[:-1])
+    row = contents.whole(f"{name}_row", counts.shape[:-1], 0, known.size - 1)
+
+    def place(where: Any) -> Any:
+        return int(where[0]) if len(where) == 1 else tuple(int(i) for i in where)
+
+    groups = [[place(where) for where in np.argwhere(row == number)] for number in np.unique(row)]
+    return {
+        "counts": counts,
+        "known": {place(where): counts[tuple(where)] for where in np.argwhere(known)},
+        "ties": [group for group in groups if len(group) > 1],
+    }
+
+
+def _sensor_in(contents: Contents) -> DirichletSensor | None:
+    return DirichletSensor(**_table_in(contents, "sensor")) if "sensor_counts" in contents else None
+
+
+def _costs_in(contents: Contents) -> DirichletCosts | None:
+    if "costs_counts" not in contents:
+        return None
+    return DirichletCosts(contents.floats("costs_values", (None,)), **_table_in(contents, "costs"))
 
 
 _WRITERS: dict[str, Callable[[Any], Arrays]] = {"FinitePrior": _finite_out, "DirichletPrior": _rows_out}

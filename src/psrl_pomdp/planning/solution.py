@@ -58,10 +58,10 @@ class Plan(PlanRecord):
     distribution of the model, `bounds(belief)` returns the bounds for another initial belief, and
     `follow(belief)` executes the controller, whose average cost is at most the upper bound.
 
-    If the model has a density of observations, `bracket` holds the two finite sensors between which the density
-    is: `grid` proves the lower bound for the one that says more, and `controller` the upper bound for cells of
-    readings (`cells`, `cell`, `quantized_setting`). `action(belief)` attains the upper bound at the exact
-    beliefs of the density, too.
+    If the model has a density of observations, `bracket` holds the two finite sensors between which the
+    density is: `grid` proves the lower bound for the one that says more, and `controller` the upper bound for
+    cells of readings (`cells`, `cell`, `quantized_setting`). `action(belief)` attains the upper bound at the
+    exact beliefs of the density, too.
     """
 
     @property

@@ -39,6 +39,7 @@ from .trace import Checkpoints, Trace, first_belief
 Driver = Literal["auto", "streaming", "compiled"]
 
 _CHUNK = 1 << 14  # the number of steps whose random numbers are drawn at once
+_BLOCK = 1 << 10  # the same, for observations without numbers
 
 
 def simulate(
@@ -152,6 +153,7 @@ class Simulation:
         # are.
         self.actions, self.observations = np.zeros(0, np.uint16), np.zeros(0, np.uint16)
         self.values = np.zeros((0, *self.step_codes.value_shape)) if self.step_codes.has_rows else None
+        self._block: tuple[int, ObservationsAhead] | None = None
         self._present = np.asarray(np.nan if self.first_observation is None else self.first_observation)
         self._takes_cost = model.setting.seen_cost is not None and "cost" in signature(agent.act).parameters
         self.states = np.array([self.environment.present[steps.STATE]], np.uint16) if every_step else None
@@ -185,26 +187,37 @@ class Simulation:
         if self.time == 0:
             self._first_step(uniforms[0])
             uniforms = uniforms[1:]
-        ahead = self._drawn_ahead(len(uniforms))
         while len(uniforms):
+            ahead = self._observations_ahead()
+            these = uniforms if self.values is None else uniforms[: len(ahead.values)]
             compiles = self._can_compile()
-            done = self._run_compiled(uniforms, ahead) if compiles else self._run_streaming(uniforms, ahead)
+            done = self._run_compiled(these, ahead) if compiles else self._run_streaming(these, ahead)
             uniforms = uniforms[done:]
-            ahead = ahead._replace(values=ahead.values[done:], rows=ahead.rows[done:], present=self._present)
         self._interrupted = False
 
-    def _drawn_ahead(self, n: int) -> ObservationsAhead:
-        """Draw the observations without numbers of the next `n` steps, in each state that could emit them."""
-        sensor, n_states = self.model.setting.sensor, self.model.n_states
+    def _observations_ahead(self) -> ObservationsAhead:
+        """Return observations without numbers for the next steps, in each state that could emit them.
+
+        They are drawn in blocks. Each block has a random stream of its own, so that they do not depend on
+        where runs stop.
+        """
+        sensor = self.model.setting.sensor
         if not isinstance(sensor, ContinuousSensor):
             return NUMBERED
-        own = self._own_sensor
+        number, begin = divmod(self.time, _BLOCK)
+        if self._block is None or self._block[0] != number:
+            self._block = number, self._draw_block(sensor, number)
+        block = self._block[1]
+        return block._replace(values=block.values[begin:], rows=block.rows[begin:], present=self._present)
+
+    def _draw_block(self, sensor: ContinuousSensor, number: int) -> ObservationsAhead:
+        """Draw the observations of a block of steps."""
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(3, number)))
+        own, n_states = self._own_sensor, self.model.n_states
         by_action = sensor.n_actions is not None or (own is not None and own.n_actions is not None)
-        states = np.tile(np.arange(n_states), n)
+        states, shape = np.tile(np.arange(n_states), _BLOCK), (_BLOCK, n_states, *self.step_codes.value_shape)
         values = [
-            sensor.draw(self.rng, 0 if sensor.n_actions is None else a, states).reshape(
-                n, n_states, *self.step_codes.value_shape
-            )
+            sensor.draw(rng, 0 if sensor.n_actions is None else a, states).reshape(shape)
             for a in range(self.model.n_actions if by_action else 1)
         ]
         together = np.concatenate(values, axis=1)
@@ -213,7 +226,7 @@ class Simulation:
     def _first_step(self, uniform: Array) -> None:
         """Take the first step, in which the agent gets the first observation or None."""
         action = self.agent.act(self.first_observation)
-        self._step(action, uniform, self._drawn_ahead(1), 0)
+        self._step(action, uniform, self._observations_ahead(), 0)
 
     def _run_streaming(self, uniforms: Array, ahead: ObservationsAhead) -> int:
         """Take one step per row of `uniforms`; return their number."""
@@ -222,9 +235,7 @@ class Simulation:
         return len(uniforms)
 
     def _next_action(self) -> int:
-        """Return the agent's action after the present observation, with the cost of the last action if it is
-        seen.
-        """
+        """Return the agent's action after the present observation, and the last cost if it is seen."""
         if self.values is not None:
             return self.agent.act(self._present[()])
         code = int(self.environment.present[steps.OBSERVATION])
@@ -432,9 +443,7 @@ def _new_environment(
 
 
 def emission_of(setting: Setting, codes: StepCodes) -> Array:
-    """Return the probability of each code, shape [A, S or 1, S′, R]; it is empty if observations have no
-    numbers.
-    """
+    """Return the probability of each code, shape [A, S or 1, S′, R]; empty if there are no numbers."""
     if codes.has_rows:
         return np.zeros((setting.n_actions, 1, setting.n_states, 0))
     joint = setting.joint_observation

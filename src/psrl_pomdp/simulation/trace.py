@@ -117,7 +117,8 @@ class Trace:
             cells = StepCodes(plan.quantized_setting)
             likelihood, full = cells.likelihood, cells.full_codes
             rows = codes.steps(self.actions, self.observations).rows
-            observations = plan.cells_of(self.actions, self.observations).astype(np.uint16)
+            pairs = zip(self.actions.tolist(), self.observations, strict=True)
+            observations = np.array([plan.cell(a, y) for a, y in pairs], dtype=np.uint16)
         steps.control_variate_sums(
             np.ascontiguousarray(codes.matrices(self.model.transition[..., None])[..., 0]),
             codes.stride,
@@ -140,7 +141,7 @@ class Trace:
         seen = self.model.setting.seen_cost
         if seen is None:
             return None
-        return seen.values[self.observations % (seen.n_values + 1)]
+        return np.asarray(seen.values[self.observations % (seen.n_values + 1)])
 
     @property
     def readings(self) -> Codes:
@@ -152,7 +153,8 @@ class Trace:
     def first_reading(self) -> int | None:
         """`first_observation`. Deprecated."""
         warn_renamed("Trace.first_reading", "Trace.first_observation")
-        return self.first_observation
+        first: int | None = self.first_observation
+        return first
 
     def controlled(self, plan: Plan) -> Array:
         """`control_variate_sums`. Deprecated."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def _saving_violations(make: Factory, model: POMDP, expected: list[int]) -> Iter
 
 
 def _play(agent: Any, world: _Environment, steps: int) -> list[int]:
-    return [world.step(agent.act(world.observation)) for _ in range(steps)]
+    return [world.step(world.asked(agent)) for _ in range(steps)]
 
 
 def _is_action(action: object, model: POMDP) -> bool:
@@ -66,16 +67,29 @@ class _Environment:
         self.rng = np.random.default_rng(6)
         self.hidden = int(self.rng.choice(model.n_states, p=setting.initial))
         self.observation: int | None = None
+        self.cost: float | None = None  # of the last action, if costs are seen
         if setting.first_observation is not None:
             first = setting.first_observation[self.hidden]
             self.observation = int(self.rng.choice(model.n_observations, p=first))
+
+    def asked(self, agent: Any) -> int:
+        """Return the agent's action; the cost of its last action is shown to an agent that takes it."""
+        shown = self.cost is not None and "cost" in signature(agent.act).parameters
+        action: int = agent.act(self.observation, cost=self.cost) if shown else agent.act(self.observation)
+        return action
 
     def step(self, action: int) -> int:
         """Perform the action, if it is valid, and return it."""
         if _is_action(action, self.model):
             model, self.time = self.model, self.time + 1
-            self.hidden = int(self.rng.choice(model.n_states, p=model.transition[action, self.hidden]))
-            probabilities = model.setting.observation[action, self.hidden]
+            setting, before = model.setting, self.hidden
+            seen = setting.seen_cost
+            if seen is not None:
+                paid = int(self.rng.choice(seen.n_values, p=seen.probabilities[action, before]))
+                self.cost = float(seen.values[paid])
+            self.hidden = int(self.rng.choice(model.n_states, p=model.transition[action, before]))
+            table = setting.observation[action]
+            probabilities = table[before, self.hidden] if table.ndim == 3 else table[self.hidden]
             observation = int(self.rng.choice(model.n_observations, p=probabilities))
             is_missing = self.missing_every and self.time % self.missing_every == 0
             self.observation = None if is_missing else observation
@@ -83,8 +97,8 @@ class _Environment:
 
     def state(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""
-        return self.rng.bit_generator.state, self.hidden, self.observation, self.time
+        return self.rng.bit_generator.state, self.hidden, self.observation, self.cost, self.time
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Go back to an earlier state."""
-        self.rng.bit_generator.state, self.hidden, self.observation, self.time = state
+        self.rng.bit_generator.state, self.hidden, self.observation, self.cost, self.time = state

@@ -58,9 +58,7 @@ def replay(sampled: SampledFilter, likelihood: Array, actions: Index, observatio
 
 
 def check_numbered(setting: Setting, agent: str) -> None:
-    """Raise `InvalidModelError` if an agent cannot be used, because it counts observations by number and
-    action.
-    """
+    """Raise `InvalidModelError` unless observations are numbered and depend on action and new state only."""
     if setting.is_finite and not setting.sensor_depends_on_previous and setting.seen_cost is None:
         return
     why = "costs that are seen" if setting.is_finite else setting.sensor.described()
