@@ -1,4 +1,4 @@
-"""Finite sensors below and above a density: their order by linear programs, their masses, their symmetries."""
+"""Finite sensors below and above a density: their order by linear programs, masses and symmetries."""
 
 from __future__ import annotations
 
@@ -126,9 +126,10 @@ def test_dilations_pass_the_independent_check(name: str) -> None:
 
 
 def changed(claim: Dilation, part: str, where: Any, value: Any) -> Dilation:
-    array = np.array(getattr(claim, part))
+    array: Any = np.array(getattr(claim, part))
     array[where] = value
-    return replace(claim, **{part: array})
+    changes: dict[str, Any] = {part: array}
+    return replace(claim, **changes)
 
 
 def test_dilations_that_claim_too_much_are_refused() -> None:
@@ -150,13 +151,13 @@ def test_dilations_that_claim_too_much_are_refused() -> None:
         (replace(claim, table=less), "more probability"),
         (
             changed(claim, "shares", atom, claim.shares[atom] * (1.0 + 1e-9)),
-            "more of an atom|more probability",
+            r"more of an atom|more probability",
         ),
-        (changed(claim, "hubs", hub, [0.2, 0.3, 0.5]), "more of an atom|more probability"),
+        (changed(claim, "hubs", hub, [0.2, 0.3, 0.5]), r"more of an atom|more probability"),
         (changed(claim, "hubs", 0, [0.9, 0.1, 0.0]), "vertices"),
         (changed(claim, "edges", 5, claim.edges[6]), "increase"),
-        (replace(claim, frames=replace(frames, width=narrow)), "outside of its simplex|more"),
-        (replace(claim, frames=replace(frames, base=higher)), "outside of its simplex|reference"),
+        (replace(claim, frames=replace(frames, width=narrow)), r"outside of its simplex|more"),
+        (replace(claim, frames=replace(frames, base=higher)), r"outside of its simplex|reference"),
         (changed(claim, "corners", atom, len(claim.hubs)), "outside of the hubs"),
         (replace(claim, table=0.999 * claim.table), "sum to 1"),
     ]

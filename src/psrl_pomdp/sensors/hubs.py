@@ -36,7 +36,7 @@ class HubPath:
 
     hubs: Array  # [m, S], the vertices first
     part: Index  # [F]: the part in which each small interval is
-    own: Bases  # [P, S]: the hubs of each part, filled up with vertices; with up to three states, vertices only
+    own: Bases  # [P, S]: the hubs of each part, filled up with vertices; with few states, vertices only
 
 
 def hubs_along(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._utils.arrays import Array, Bases, Index
+from .._utils.arrays import Array, Bases
 from .hubs import MOST_TRIANGULATED, HubPath
 
 _LARGEST_CONDITION = 1e14  # of the equations for the weights
@@ -43,8 +43,12 @@ def spread(atoms: Array, weights: Array, path: HubPath) -> tuple[Bases, Array]:
             corners[some], shares[some] = _triangulated(beliefs[some], hubs)
         else:
             part = np.repeat(path.part, n_states)[some]
-            corners[some], shares[some] = _in_own_parts(beliefs[some], path, part)
-        shares[some] = trimmed(beliefs[some], hubs[corners[some]], shares[some])
+            for i in np.unique(part):  # all beliefs of a part have the same hubs
+                here = some[part == i]
+                corners[here] = path.own[i]
+                shares[here] = _in_simplex(beliefs[here], hubs[path.own[i]])
+        if n_states <= MOST_TRIANGULATED:
+            shares[some] = trimmed(beliefs[some], hubs[corners[some]], shares[some])
     return corners.reshape(*weights.shape, n_states), shares.reshape(*weights.shape, n_states)
 
 
@@ -71,9 +75,12 @@ def _triangulated(beliefs: Array, hubs: Array) -> tuple[Bases, Array]:
     return _coordinates(beliefs, hubs, corners)
 
 
-def _in_own_parts(beliefs: Array, path: HubPath, part: Index) -> tuple[Bases, Array]:
-    """Return the hubs of the part of each belief, and its coordinates."""
-    return _coordinates(beliefs, path.hubs, path.own[part].copy())
+def _in_simplex(beliefs: Array, points: Array) -> Array:
+    """Return trimmed coordinates of beliefs in a simplex, [n, S]; zeros if the simplex is flat."""
+    if not np.linalg.cond(points) < _LARGEST_CONDITION:
+        return np.zeros(beliefs.shape)
+    shares = np.asarray(np.linalg.solve(points.T, beliefs.T).T, dtype=np.float64)
+    return trimmed(beliefs, np.broadcast_to(points, (len(beliefs), *points.shape)), shares)
 
 
 def _coordinates(beliefs: Array, hubs: Array, corners: Bases) -> tuple[Bases, Array]:
