@@ -44,6 +44,13 @@ class CoarsePlanWarning(UserWarning):
     """Issued if the gap of an agent's plan exceeds both `rtol` and 20 % of the reference value."""
 
 
+class LabelWarning(UserWarning):
+    """Issued if an agent cannot learn which hidden state is which, although their costs differ.
+
+    `psrl_pomdp.analysis.label_symmetries` returns the renamings of the states that leave the prior unchanged.
+    """
+
+
 class ParseError(PSRLError, ValueError):
     """Raised for a file that cannot be read: `hallway.pomdp:41: unknown state 'lft'`."""
 
