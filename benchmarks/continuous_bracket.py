@@ -1,12 +1,14 @@
-"""How fast the interval for a density of observations closes: by the number of cells, and in one call of `plan`.
+"""How fast the interval for a density of observations closes: by the number of cells, and in one call of
+`plan`.
 
     python benchmarks/continuous_bracket.py           # all tables, about two minutes
     python benchmarks/continuous_bracket.py --brief   # without the finest cells
 
 The first table has the width of the interval between two finite sensors, one below and one above the density,
-each with a plan of its own (cold). The column "study" has the widths that a study with other hubs found before.
-The second one has what `plan` takes to a gap when it begins with few cells and halves them (the ladder), against
-two cold plans with as many cells as the ladder ended with. CPU seconds are those of one core.
+each with a plan of its own (cold). The column "study" has the widths that a study with other hubs found
+before. The second one has what `plan` takes to a gap when it begins with few cells and halves them (the
+ladder), against two cold plans with as many cells as the ladder ended with. CPU seconds are those of one
+core.
 """
 
 from __future__ import annotations
