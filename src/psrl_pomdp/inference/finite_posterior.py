@@ -24,7 +24,7 @@ from ..models import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import snapshots
-from .encoding import State, action_number, same_prior
+from .encoding import Many, State, action_number, same_prior
 from .finite_prior import FinitePrior
 from .mean_settings import mean_of_settings
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
@@ -108,7 +108,7 @@ class FinitePosterior:
         self.time += 1
 
     def update_many(
-        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: npt.ArrayLike | None = None
+        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: Many | None = None
     ) -> None:
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")

@@ -33,10 +33,11 @@ def allowed_permutations(rows: FreeRows) -> list[Index]:
     must share one again.
     """
     n_states = rows.codes.n_states
-    return [pi for pi in _candidates(n_states) if row_map(rows, pi) is not None]
+    return [pi for pi in candidates(n_states) if row_map(rows, pi) is not None]
 
 
-def _candidates(n_states: int) -> Iterator[Index]:
+def candidates(n_states: int) -> Iterator[Index]:
+    """Yield the renamings that are tried: all of them, or with more than five states all exchanges."""
     if factorial(min(n_states, 20)) <= _MOST:
         yield from (np.array(pi) for pi in list(permutations(range(n_states)))[1:])
         return
@@ -94,13 +95,11 @@ def log_prior(rows: FreeRows, log_rows: Array) -> Array:
 
 
 def renamed(rows: FreeRows, log_rows: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Propose a random renaming, or none, for each kernel.
+    """Propose a random renaming for each kernel, which may be the identity.
 
-    The identity is one of the proposals: with two states there is only one other renaming, and if it were
-    always proposed and accepted, all kernels would change their naming together and never differ.
-
-    Returns the renamed rows, shape [R, W, N], and which kernels the proposal is worth a try for, shape [N]:
-    the others keep their naming, or the prior density of the proposal is too low.
+    Without the identity, two states of an ensemble would be exchanged in all kernels or in none. Returns the
+    renamed rows, shape [R, W, N], and which kernels the proposal is worth a try for, shape [N]: the others
+    have the identity, or would be rejected, because the prior density of the proposal is too low.
     """
     proposed, identity = log_rows.copy(), len(rows.permutations)
     choices = rng.integers(identity + 1, size=log_rows.shape[-1])
