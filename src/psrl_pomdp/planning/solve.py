@@ -323,8 +323,7 @@ def compile_if_long(setting: Setting, wait: bool) -> None:
 
     A plan with a time limit waits before its clock starts, and an agent with one when it is made.
     """
-    if not setting.is_finite:
-        setting = setting.dilated(FIRST_CELLS)
+    n_observations = setting.n_observations if setting.is_finite else FIRST_CELLS * setting.n_states
     entries = setting.n_actions * setting.n_joint_observations * setting.n_states**2
     if entries > PARAMETERS.representation.interpreted_entries:
         compiled.PLANNING.hurry(wait)
