@@ -343,6 +343,9 @@ def test_warm_starts_save_work_and_stay_valid() -> None:
     verify(plan(far, 1e-3, warm_start=found), far)
     with pytest.raises(InvalidModelError, match="another shape"):
         plan(model, warm_start=plan(problem("railway"), 1e-2))
+    cells = POMDP(model.setting.quantized(found.cells or 0), model.transition)
+    with pytest.raises(InvalidModelError, match="another shape"):
+        plan(cells, warm_start=found)
 
 
 def sum_of_work(found: Plan) -> float:

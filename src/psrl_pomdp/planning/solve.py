@@ -313,7 +313,7 @@ class PlanningRun:
 def check_warm_start(earlier: Plan, dynamics: BeliefDynamics) -> None:
     """Raise `InvalidModelError` for a plan that cannot be the start of planning with these dynamics."""
     sizes = len(earlier.actions), earlier.controller.successors.shape[1], earlier.states
-    if sizes != (dynamics.n_actions, dynamics.n_observations, dynamics.states):
+    if sizes != (dynamics.n_actions, dynamics.n_observations, dynamics.states) or earlier.bracket is not None:
         raise InvalidModelError("warm_start is a plan for a model of another shape")
     check_certificate(earlier, dynamics)
 
@@ -323,7 +323,8 @@ def compile_if_long(setting: Setting, wait: bool) -> None:
 
     A plan with a time limit waits before its clock starts, and an agent with one when it is made.
     """
-    n_observations = setting.n_observations if setting.is_finite else FIRST_CELLS * setting.n_states
-    entries = setting.n_actions * setting.n_joint_observations * setting.n_states**2
+    finite = setting.is_finite
+    n_observations = setting.n_joint_observations if finite else FIRST_CELLS * setting.n_states
+    entries = setting.n_actions * n_observations * setting.n_states**2
     if entries > PARAMETERS.representation.interpreted_entries:
         compiled.PLANNING.hurry(wait)
