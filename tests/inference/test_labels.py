@@ -84,11 +84,11 @@ def _lived(prior: DirichletPrior, length: int, size: int) -> Any:
 
 
 def uneven() -> DirichletPrior:
-    """Three states with a prior that says a little about their names; with a first observation."""
+    """Three slow states with a prior that says a little about their names, and a start that says more."""
     rng = np.random.default_rng(5)
     return DirichletPrior(
-        blank(3, initial=[0.5, 0.3, 0.2]),
-        rng.uniform(0.5, 2.0, (2, 3, 3)),
+        blank(3, initial=[0.9, 0.1, 0.0]),
+        rng.uniform(0.5, 2.0, (2, 3, 3)) + 20 * np.eye(3),
         sensor=DirichletSensor(rng.uniform(0.5, 2.0, (3, 2))),
         costs=DirichletCosts([0.0, 1.0], rng.uniform(0.5, 2.0, (2, 3, 2))),
     )
