@@ -265,5 +265,6 @@ def test_an_agent_warns_once_of_names_that_it_cannot_learn() -> None:
 
 def test_an_assessment_lists_the_names() -> None:
     world = problem("lookalikes")
+    assert world.family is not None
     found = assess(world, world.family, horizon=50, seeds=2)
     assert [each.states for each in found.labels] == [(0, 2, 1)]
