@@ -205,6 +205,8 @@ def _set_episodes(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata)
     if metadata.present.number:
         kernel, belief = checks.kernel_and_belief(agent, contents, metadata)
         setting = sampled_setting_in(contents, agent.setting) if agent.step_codes.unknown else None
+        if setting is not None:
+            checks.check_sampled_setting(agent, contents, setting, metadata.present.index)
         agent.current_episode = replace(
             agent.current_episode,
             kernel=kernel,

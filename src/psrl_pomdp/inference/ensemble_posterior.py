@@ -45,12 +45,13 @@ from .encoding import Many, State, action_number
 from .ensemble_state import restore_state
 from .history import History
 from .kernel_groups import KernelGroup
+from .learned_tables import TablePosterior
 from .mean_settings import mean_of_settings
 from .refresh import beliefs_and_visits
 from .step_codes import Reading, StepCodes, Steps
 
 
-class EnsemblePosterior:
+class EnsemblePosterior(TablePosterior):
     """A posterior approximated by weighted kernels, with the belief under each kernel and expected counts.
 
     The method `posterior(rng)` of a prior constructs it.
@@ -175,9 +176,7 @@ class EnsemblePosterior:
             rows, values = reading.row[None], np.asarray(reading.value, dtype=np.float64)[None]
         self._update_steps(Steps(np.array([action]), np.array([reading.code]), rows, values))
 
-    def update_many(
-        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: Many | None = None
-    ) -> None:
+    def update_many(self, actions: npt.ArrayLike, observations: Many, costs: Many | None = None) -> None:
         """Condition on many steps in compiled loops; −1 is a missing observation."""
         self._update_steps(self._codes.steps(actions, observations, costs))
 
@@ -359,6 +358,12 @@ class EnsemblePosterior:
             )
         )
 
+    def _sensor_tables(self) -> Array | None:
+        return self._groups[0].tables()[0] if len(self._groups) == 1 else None  # mixtures know their tables
+
+    def _cost_tables(self) -> Array | None:
+        return self._groups[0].tables()[1] if len(self._groups) == 1 else None
+
     def mean_setting(self) -> Setting:
         """Return the setting with the posterior means of unknown observation models and costs."""
         settings = [self._setting_of(n) for n in range(self.size)]
@@ -429,6 +434,7 @@ class EnsemblePosterior:
             "possible": self._possible.now.astype(np.float64),
             "used_kernel": self._used.transition.copy(),
             "used_belief": self._used.belief.copy(),
+            **({"used_matrices": self._used.matrices.copy()} if self._codes.unknown else {}),
             **self._groups_state(),
             **filtering.filter_state(self._filters),
         }

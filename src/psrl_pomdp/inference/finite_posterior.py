@@ -26,13 +26,14 @@ from . import filter_bank as filtering
 from . import snapshots
 from .encoding import Many, State, action_number, same_prior
 from .finite_prior import FinitePrior
+from .learned_tables import TablePosterior
 from .mean_settings import mean_of_settings
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
 from .saved_states import filters_in, time_in
 from .step_codes import Reading, Steps
 
 
-class FinitePosterior:
+class FinitePosterior(TablePosterior):
     """The posterior of a `FinitePrior`: weights of the kernels, the belief under each, and expected counts.
 
     Parameters
@@ -107,9 +108,7 @@ class FinitePosterior:
             raise self._codes.impossible(reading, action, "every kernel of positive weight")
         self.time += 1
 
-    def update_many(
-        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: Many | None = None
-    ) -> None:
+    def update_many(self, actions: npt.ArrayLike, observations: Many, costs: Many | None = None) -> None:
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
         a, codes, rows, _ = self._codes.steps(actions, observations, costs)
@@ -167,20 +166,24 @@ class FinitePosterior:
         weights = weights if weights.any() else alive / alive.sum()
         return np.asarray(weights @ beliefs / weights.sum())
 
+    def _sensor_tables(self) -> Array | None:
+        sensors = self.prior.sensors
+        return None if sensors is None else np.moveaxis(sensors, 0, -1)
+
+    def _cost_tables(self) -> Array | None:
+        return None  # all kernels share the costs
+
     def mean(self) -> Array:
         """Return E[θ | F_t], shape [A, S, S′]."""
         return np.asarray(np.tensordot(self.weights, self.prior.kernels, axes=1))
 
     def mean_model(self) -> ModelSample:
-        """Return the posterior mean of θ, which is usually not in the set, and the mean belief.
-
-        If the kernels have observation models of their own, the mean of these is returned too.
-        """
-        setting, weights = None, self.weights
+        """Return the posterior mean of θ, which is usually not in the set, and the mean belief."""
+        setting = None
         if self.prior.sensors is not None:
             settings = [self.prior.setting_of(m) for m in range(len(self.prior))]
-            setting = mean_of_settings(settings, weights)
-        return ModelSample(self.mean(), weights @ self.beliefs, None, setting)
+            setting = mean_of_settings(settings, self.weights)
+        return ModelSample(self.mean(), self.weights @ self.beliefs, None, setting)
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the most probable kernel of the set; `near` is not used."""

@@ -103,7 +103,7 @@ def renamed(rows: FreeRows, log_rows: Array, rng: np.random.Generator) -> tuple[
     """
     proposed, identity = log_rows.copy(), len(rows.permutations)
     choices = rng.integers(identity + 1, size=log_rows.shape[-1])
-    for number in np.unique(choices[choices < identity]):
+    for number in np.unique(choices[choices < identity]).tolist():
         mapped = row_map(rows, rows.permutations[number])
         assert mapped is not None
         source, columns = mapped
