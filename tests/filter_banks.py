@@ -30,9 +30,9 @@ def start(own: FilterBank, initial: Array, likelihood: Array) -> bool:
 def update(own: FilterBank, action: int, code: int) -> bool:
     """Take one step."""
     number = filtering.matrix_number(own, action, code)
-    return filtering.update(own, action, number, own.likelihood[action, code])
+    return filtering.update(own, action, number, int(own.test.kind_of[code]), own.likelihood[action, code])
 
 
 def update_many(own: FilterBank, actions: Index, codes: Index) -> int:
     """Take many steps."""
-    return filtering.update_many(own, actions, codes, np.zeros((0, len(own.states))))
+    return filtering.update_many(own, actions, codes, np.zeros((0, len(own.states))), codes)

@@ -189,8 +189,9 @@ class EnsemblePosterior:
         end = past.length + len(steps.actions)
         while past.length < end:
             past.length, why = ensemble.filter_steps(
-                self._filters, self._used, self._possible, past.codes, past.rows, past.length, end, self._rule
-            )
+                self._filters, self._used, self._possible, past.codes, past.rows, past.kinds, past.length, end,
+                self._rule,
+            )  # fmt: skip
             self.time = past.length + 1
             if why == ensemble.REFRESH:
                 self._refresh_due()
@@ -257,7 +258,11 @@ class EnsemblePosterior:
             counts[..., part] = visits.transpose(2, 0, 1, 3)
         # New filters: the old ones stay unchanged, so that earlier snapshots need no copy.
         fresh = filtering.make_filter_bank(
-            self._codes, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size), _joined_factors(groups)
+            self._codes,
+            _joined(groups).transpose(3, 0, 1, 2),
+            np.ones(self.size),
+            _joined_factors(groups),
+            self._filters.test,
         )
         filtering.set_beliefs(fresh, belief)
         filtering.set_counts(fresh, counts)

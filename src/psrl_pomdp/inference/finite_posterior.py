@@ -102,7 +102,10 @@ class FinitePosterior:
         filters = self._filters
         likelihood = filters.likelihood[action, reading.code] if reading.row is None else reading.row
         matrix = self._codes.matrix_number(action, reading.code)
-        if not filtering.update(filters, action, matrix, likelihood):
+        kind = int(filters.test.kind_of[reading.code])
+        if reading.row is not None:
+            kind = int(self._codes.cells.numbers(action, [reading.value])[0])
+        if not filtering.update(filters, action, matrix, kind, likelihood):
             raise self._codes.impossible(reading, action, "every kernel of positive weight")
         self.time += 1
 
@@ -111,8 +114,10 @@ class FinitePosterior:
     ) -> None:
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
-        a, codes, rows, _ = self._codes.steps(actions, observations, costs)
-        done = filtering.update_many(self._filters, a, codes, rows)
+        steps = self._codes.steps(actions, observations, costs)
+        a, codes, rows = steps.actions, steps.codes, steps.rows
+        kinds = self._codes.cells.numbers_after(a, steps.values) if len(rows) else codes
+        done = filtering.update_many(self._filters, a, codes, rows, kinds)
         self.time += done
         if done < len(a):
             reading = Reading(int(codes[done]), rows[done] if len(rows) else None)
