@@ -82,8 +82,8 @@ def run_compiled(
         pending = row
         flags[steps.CELL] = agent.step_codes.cells.numbers(agent.action, ahead.present[None])[0]
     done, why = steps.run_episode(
-        environment, uniforms, ahead.rows, own, _own_cells(agent, ahead), pending, *bank, now.sampled_filter, now.policy,
-        agent.episode_clock, flags, actions, observations, begin,
+        environment, uniforms, ahead.rows, own, _own_cells(agent, ahead), pending, *bank,
+        now.sampled_filter, now.policy, agent.episode_clock, flags, actions, observations, begin,
     )  # fmt: skip
     first = begin - 1 + agent.observation_processed
     processed = slice(first, first + int(flags[steps.N_PROCESSED]))
@@ -119,7 +119,9 @@ def _own_cells(agent: PSRLAgent, ahead: ObservationsAhead) -> Index:
         part = ahead.values[:, first : first + n_states]
         action = 0 if sensor.n_actions is None else first // n_states
         flat = part.reshape(-1, *part.shape[2:])
-        found[:, first : first + n_states] = agent.step_codes.cells.numbers(action, flat).reshape(-1, n_states)
+        found[:, first : first + n_states] = agent.step_codes.cells.numbers(action, flat).reshape(
+            -1, n_states
+        )
     return found
 
 

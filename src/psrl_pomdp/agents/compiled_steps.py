@@ -14,6 +14,7 @@ import numpy as np
 from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index
 from ..inference.filter_bank import FilterBank, matrix_number, sample_categorical, update
+from ..inference.predictive_test import kind_of_code
 from ..inference.sampled_filter import (
     PossibleStates,
     RefreshRule,
@@ -336,7 +337,7 @@ def run_episode(
             action, observation = flags[LAST_ACTION], environment.present[OBSERVATION]
             if len(agent_rows) == 0:
                 likelihood = filters.likelihood[action, observation]
-                flags[CELL] = filters.test.kind_of[observation]
+                flags[CELL] = kind_of_code(filters.test, observation)
             else:
                 observation = 0
             matrix = matrix_number(filters, action, observation)

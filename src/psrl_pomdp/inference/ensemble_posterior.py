@@ -46,6 +46,7 @@ from .ensemble_state import restore_state
 from .history import History
 from .kernel_groups import KernelGroup
 from .mean_settings import mean_of_settings
+from .model_fit import ModelFit, model_fit, saved_test
 from .refresh import beliefs_and_visits
 from .step_codes import Reading, StepCodes, Steps
 
@@ -139,6 +140,11 @@ class EnsemblePosterior:
         return float(1.0 / np.square(self.weights).sum())
 
     @property
+    def fit(self) -> ModelFit | None:
+        """Whether readings have come as they were predicted; None if they cannot be tested."""
+        return model_fit(self._filters.test, self._codes)
+
+    @property
     def expected_counts(self) -> Array:
         """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
         S].
@@ -189,8 +195,8 @@ class EnsemblePosterior:
         end = past.length + len(steps.actions)
         while past.length < end:
             past.length, why = ensemble.filter_steps(
-                self._filters, self._used, self._possible, past.codes, past.rows, past.kinds, past.length, end,
-                self._rule,
+                self._filters, self._used, self._possible, past.codes, past.rows, past.kinds, past.length,
+                end, self._rule,
             )  # fmt: skip
             self.time = past.length + 1
             if why == ensemble.REFRESH:
@@ -436,6 +442,7 @@ class EnsemblePosterior:
             "used_belief": self._used.belief.copy(),
             **self._groups_state(),
             **filtering.filter_state(self._filters),
+            **saved_test(self._filters.test),
         }
 
     def _groups_state(self) -> State:

@@ -41,7 +41,7 @@ from .._utils.arrays import Array, Index, States
 from .kernel_weights import any_possible, linear_weights, update_weights
 from .lanes import LANES, add_lanes, propagate_lane
 from .predictive import predictive_probability
-from .predictive_test import PredictiveTest, compare_reading, make_test
+from .predictive_test import PredictiveTest, compare_reading, kind_of_code, make_test
 from .step_codes import StepCodes
 
 _FEW = 8  # up to this number of states, loops over states and next states are unrolled
@@ -358,7 +358,7 @@ def update_many(filters: FilterBank, actions: Index, codes: Index, rows: Array, 
     for i in range(len(actions)):
         a, code = actions[i], codes[i]
         likelihood = rows[i] if len(rows) > 0 else filters.likelihood[a, code]
-        kind = kinds[i] if len(rows) > 0 else filters.test.kind_of[code]
+        kind = kinds[i] if len(rows) > 0 else kind_of_code(filters.test, code)
         if not update(filters, a, matrix_number(filters, a, code), kind, likelihood):
             return i
     return len(actions)

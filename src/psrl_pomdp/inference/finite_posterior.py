@@ -26,6 +26,8 @@ from . import filter_bank as filtering
 from . import snapshots
 from .encoding import State, action_number, same_prior
 from .finite_prior import FinitePrior
+from .model_fit import ModelFit, model_fit, resume_test, saved_test
+from .predictive_test import kind_of_code
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
 from .saved_states import filters_in, time_in
 from .step_codes import Reading, Steps
@@ -102,7 +104,7 @@ class FinitePosterior:
         filters = self._filters
         likelihood = filters.likelihood[action, reading.code] if reading.row is None else reading.row
         matrix = self._codes.matrix_number(action, reading.code)
-        kind = int(filters.test.kind_of[reading.code])
+        kind = kind_of_code(filters.test, reading.code)
         if reading.row is not None:
             kind = int(self._codes.cells.numbers(action, [reading.value])[0])
         if not filtering.update(filters, action, matrix, kind, likelihood):
@@ -194,6 +196,11 @@ class FinitePosterior:
         return float(self.weights[same].sum()) if same.any() else None
 
     @property
+    def fit(self) -> ModelFit | None:
+        """Whether readings have come as they were predicted; None if they cannot be tested."""
+        return model_fit(self._filters.test, self._codes)
+
+    @property
     def effective_size(self) -> float:
         """The effective number of kernels, 1 / Σ f_t²."""
         return float(1.0 / np.square(self.weights).sum())
@@ -209,7 +216,12 @@ class FinitePosterior:
 
     def state(self) -> State:
         """Return the data that `FinitePrior.restore` needs: numbers, arrays and a string."""
-        return {"prior": self.prior.fingerprint, "time": self.time, **filtering.filter_state(self._filters)}
+        return {
+            "prior": self.prior.fingerprint,
+            "time": self.time,
+            **filtering.filter_state(self._filters),
+            **saved_test(self._filters.test),
+        }
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
         """Restore a saved state; later results are equal to the last bit.
@@ -221,6 +233,7 @@ class FinitePosterior:
         filtering.load_filter_state(
             self._filters, filters_in(state, filtering.filter_state(self._filters), time)
         )
+        resume_test(self._filters.test, state, time)
         self.time = time
         return self
 
