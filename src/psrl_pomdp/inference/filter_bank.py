@@ -39,7 +39,7 @@ import numpy as np
 from .._numba.jit import jit_inline, jit_noalloc
 from .._utils.arrays import Array, Index, States
 from .kernel_weights import any_possible, linear_weights, update_weights
-from .lanes import LANES, add_lanes, propagate_lane
+from .lanes import LANES, propagate_lane
 from .predictive import predictive_probability
 from .predictive_test import PredictiveTest, compare_reading, kind_of_code, make_test
 from .step_codes import StepCodes
@@ -276,12 +276,19 @@ def add_visit(counts: Array, belief_blocks: Array, first: int) -> None:
 
 @jit_noalloc(inner=True, linked=True)
 def update_expected_counts(lane_sums: Array, expected: Array) -> None:
-    """Compute ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x) from sums by lane, and reset these to zero."""
+    """Compute ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x) from sums by lane, and reset these to zero.
+
+    The sums are added as in `add_lanes`, whose code is repeated here because this is faster.
+    """
     n_actions, n_states = expected.shape
     for a in range(n_actions):
         for s in range(n_states):
-            share = lane_sums[a * n_states + s]
-            expected[a, s] = add_lanes(share)
+            share, half = lane_sums[a * n_states + s], LANES // 2
+            while half > 0:
+                for n in range(half):
+                    share[n] += share[half + n]
+                half //= 2
+            expected[a, s] = share[0]
             for n in range(LANES):
                 share[n] = 0.0
 

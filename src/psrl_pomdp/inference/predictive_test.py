@@ -48,7 +48,7 @@ EVERY = 16  # the expected distribution is recorded for one of so many readings
 # leading start began; and t of the first alarm at each level, 0 before it.
 TIME, TESTED, LAST, LARGEST, PEAK, SINCE = 0, 1, 2, 3, 4, 5
 MASS, LOG_SCALE, UNIT, BEGIN, REACHED, _END = 6, 10, 14, 18, 22, 28
-# Entries of `PredictiveTest.index`: the number of rows of `counts` for one action and length of memory; A; K; R; and
+# Entries of `PredictiveTest.index`: the number of rows of `counts` for one action and memory; A; K; R; and
 # then the kind of each code, −1 if the reading is missing or has no number; the code of each kind; and the
 # group of each kind as the last reading, and of none.
 _WIDTH, N_ACTIONS, _N_KINDS, _N_CODES, _KINDS = 0, 1, 2, 3, 4
