@@ -25,6 +25,7 @@ import msgspec
 from .._serialization.atomic_files import write_atomically
 from .._version import __version__
 from ..errors import PSRLError
+from ..models import Setting
 from ..problems import as_problem
 from ..studies.store import Store
 from ..studies.study import Study
@@ -131,6 +132,7 @@ def page(data: PageData, steps: int = STEPS) -> str:
         truth=data.truth,
         problem=None if problem is None else problem.entry,
         setting=None if data.model is None else data.model.setting,
+        observations="" if data.model is None else _observations(data.model.setting),
         study_file=portable_study(data.study, data.name).to_toml(),
         versions=_versions(data),
         style=Markup(_resource("page.css")),
@@ -138,6 +140,12 @@ def page(data: PageData, steps: int = STEPS) -> str:
         plotly=plotly.compressed,
         scripts=f"'{_hash(code)}' '{plotly.hash}'",
     )
+
+
+def _observations(setting: Setting) -> str:
+    """Return what is observed, in words."""
+    counted = f"{setting.n_observations} observations" if setting.is_finite else setting.sensor.described()
+    return counted if setting.seen_cost is None else f"{counted} and the {setting.units.kind} of each step"
 
 
 def title_of(data: PageData) -> str:

@@ -251,7 +251,10 @@ class PageData:
         labels = tuple(
             agent.label
             for agent in self.agents
-            if agent.kind == "psrl" and agent.prior == FINITE and agent.schedule in ("", "doubling")
+            if agent.kind == "psrl"
+            and agent.prior == FINITE
+            and agent.schedule in ("", "doubling")
+            and "cells" not in agent.information  # the theorem is about what the agent observes
         )
         if not labels or self.model is None:
             return None

@@ -207,23 +207,20 @@ def _points(name: str, x: list[int], y: Sequence[Any], axis: str, color: str, na
         "x": x,
         "y": y,
         "yaxis": axis,
-        "customdata": [
-            "" if value is None else label(names[value]) if names else f"{value:g}" for value in y
-        ],
+        "customdata": ["" if value is None else label(_text(value, names)) for value in y],
         "marker": {"color": color, "size": 6, "symbol": "square"},
         "hovertemplate": "step %{x}: %{fullData.name} %{customdata}<extra></extra>",
         "meta": {"label": ""},
     }
 
 
-def _observation_text(observation: Any, names: Labels) -> str:
-    if observation is None:
+def _text(value: Any, names: Sequence[str]) -> str:
+    """Return the name with a number, or a reading without a name; "" for None."""
+    if value is None:
         return ""
-    if names.observations:
-        return names.observations[observation]
-    return ", ".join(
-        f"{each:g}" for each in (observation if isinstance(observation, list) else [observation])
-    )
+    if names:
+        return names[int(value)]
+    return ", ".join(f"{each:g}" for each in (value if isinstance(value, list) else [value]))
 
 
 def _table(found: Replay, names: Labels, units: Units) -> Table:
@@ -240,7 +237,7 @@ def _table(found: Replay, names: Labels, units: Units) -> Table:
     rows = [
         (
             t,
-            _observation_text(observation, names),
+            _text(observation, names.observations),
             *cost_seen,
             names.actions[action],
             names.states[state],
@@ -278,7 +275,7 @@ def _player_data(found: Replay, names: Labels, units: Units) -> dict[str, Any]:
     """Return what the script of the page shows as text while the replay is played."""
     return {
         "window": _WINDOW,
-        "observations": [None if o is None else _observation_text(o, names) for o in found.observations],
+        "observations": [None if o is None else _text(o, names.observations) for o in found.observations],
         "actions": [names.actions[a] for a in found.actions],
         "states": [names.states[s] for s in found.states],
         "names": list(names.states),

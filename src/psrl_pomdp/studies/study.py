@@ -47,8 +47,8 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     kind: str
     name: str = ""  # by default the kind
     # "finite", "dirichlet", or the name or path of a prior of another package; or a table with `kind` and the
-    # options of the prior, such as `sensor` of "dirichlet" (`learned_tables`). By default "finite" if the problem has a finite prior, else "dirichlet"; for
-    # ba-pomcp always "dirichlet".
+    # options of the prior, such as `sensor` of "dirichlet" (`learned_tables`). By default "finite" if the
+    # problem has a finite prior, else "dirichlet"; for ba-pomcp always "dirichlet".
     prior: str | dict[str, Any] = ""
     schedule: str = ""  # by default the schedule of the paper for the prior
     floor: float = 1e-6  # the smallest requested gap ε_k of a plan, as a fraction of the cost range
