@@ -96,12 +96,17 @@ def test_which_states_and_actions_are_told_apart() -> None:
 def test_states_that_differ_only_as_states_before_the_action() -> None:
     facts = analyze_structure(model(PAIRS))
     assert facts.indistinguishable_states == ()
-    twins = DensitySensor(
-        lambda y, a: logs(y, a)[:, :1].repeat(3, axis=1),
-        lambda rng, states, a, previous: rng.normal(states),
+    before = DensitySensor(
+        lambda y, a: logs(y, a)[:, :, :1].repeat(3, axis=2),
+        lambda rng, states, a, previous: rng.normal(-0.5 * previous),
+        3, depends_on_previous=True, name="without the state after",
+    )  # fmt: skip
+    assert equal_states(model(before).setting) == ()
+    after = DensitySensor(
+        lambda y, a: logs(y, a)[:, :1].repeat(3, axis=1), lambda rng, states, a, previous: rng.normal(states),
         3, depends_on_previous=True, name="without the state before",
     )  # fmt: skip
-    assert equal_states(model(twins).setting) == ()
+    assert equal_states(model(after).setting) == ()
     same = DensitySensor(
         lambda y, a: np.zeros((len(y), 3, 3)), lambda rng, states, a, previous: rng.normal(size=len(states)),
         3, depends_on_previous=True, name="nothing",

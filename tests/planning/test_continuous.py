@@ -24,6 +24,7 @@ from psrl_pomdp._serialization.archives import pack, unpack
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.planning import optimal_gain
 from psrl_pomdp.planning.continuous import Rung
+from psrl_pomdp.planning.lower.informed import InformedCertificate
 from psrl_pomdp.planning.upper.controllers import ControllerSearch
 from psrl_pomdp.sensors import (
     DensitySensor,
@@ -33,6 +34,7 @@ from psrl_pomdp.sensors import (
     NegativeBinomialSensor,
     PoissonSensor,
     ScalarSensor,
+    SensorBase,
     StudentSensor,
     by_action,
     with_outliers,
@@ -48,7 +50,7 @@ WEAR = np.array(
 START = np.array([1.0, 0.0, 0.0])
 
 
-def wear(sensor: ScalarSensor, **changes: Any) -> POMDP:
+def wear(sensor: SensorBase, **changes: Any) -> POMDP:
     return POMDP(Setting(sensor, COST, START, **changes), WEAR)
 
 
@@ -247,7 +249,10 @@ def test_two_closed_rooms_are_told_apart_by_the_controller() -> None:
 
 
 def first_belief(rng: np.random.Generator, room: int) -> Array:
-    return updated(np.array([[0.5, 0.5]]), ROOMS.setting.sensor, 0, rng.normal(room, 1.0, 1))[0]  # type: ignore[arg-type]
+    sensor = ROOMS.setting.sensor
+    assert isinstance(sensor, ScalarSensor)
+    found: Array = updated(np.array([[0.5, 0.5]]), sensor, 0, rng.normal(room, 1.0, 1))[0]
+    return found
 
 
 def test_controllers_for_few_cells_are_controllers_for_their_parts() -> None:
@@ -325,7 +330,7 @@ def test_densities_without_probabilities_of_intervals_are_refused() -> None:
         name="x",
     )
     with pytest.raises(InvalidModelError, match="probabilities of intervals"):
-        plan(wear(sensor), 1e-2)  # type: ignore[arg-type]
+        plan(wear(sensor), 1e-2)
 
 
 # -- files ----------------------------------------------------------------------------------------
@@ -356,14 +361,15 @@ def test_tampered_plans_are_refused() -> None:
         verify(replace(found, lower_cost=found.lower_cost + 1e-6), model)
     with pytest.raises(CertificateError):
         verify(replace(found, upper_cost=found.upper_cost - 1e-6), model)
-    for change in ({"table": finer}, {"edges": edges}):
+    changes: list[dict[str, Any]] = [{"table": finer}, {"edges": edges}]
+    for change in changes:
         bad = replace(cells, by_action=(replace(cells.by_action[0], **change),), first=None)
         with pytest.raises(CertificateError):
             verify(replace(found, bracket=replace(found.bracket, cells=bad)), model)
         same = replace(bad, first=bad.by_action[0])
         setting = model.setting.replace(observation=same.table, first_observation=same.first_table)
         bracket = replace(found.bracket, cells=same, quantized_setting=setting)
-        with pytest.raises(CertificateError, match="claims|add up"):
+        with pytest.raises(CertificateError, match=r"claims|add up"):
             verify(replace(found, bracket=bracket), model)
     swapped = replace(found.bracket, dilated_setting=found.bracket.quantized_setting)
     with pytest.raises(CertificateError, match="hubs"):
@@ -395,3 +401,32 @@ def test_hostile_files_are_refused() -> None:
         for value in wrong:
             with pytest.raises(ParseError):
                 Plan.from_bytes(pack({**data, name: value}), "plan")
+
+
+def test_models_that_are_too_large_for_dense_arrays() -> None:
+    """With little memory, bounds on sparse arrays are looser, and as valid."""
+    model = railway()
+    right = plan(model, 1e-3)
+    found = plan(model, 1e-2, memory_limit=1e5, max_work=3e8)
+    assert isinstance(found.grid, InformedCertificate)
+    assert found.lower_cost <= right.upper_cost
+    assert right.lower_cost <= found.upper_cost
+    assert found.gap < 0.1
+    assert verify(found, model) == pytest.approx((found.lower, found.upper), abs=1e-7)
+    assert verify(Plan.from_bytes(found.to_bytes(), "plan"), model)[0] <= right.upper
+    again = plan(model, 1e-2, memory_limit=1e5, max_work=3e8, warm_start=found)
+    assert again.upper_cost <= found.upper_cost + 1e-9
+
+
+@pytest.mark.parametrize("n_states", [6, 8, 12])
+def test_many_states(n_states: int) -> None:
+    transition = np.zeros((2, n_states, n_states))
+    transition[0] = 0.7 * np.eye(n_states) + 0.3 * np.eye(n_states, k=1)
+    transition[0, -1, -1] = 1.0
+    transition[1, :, 0] = 1.0
+    cost = np.stack([np.linspace(0.0, 1.0, n_states) ** 2, np.full(n_states, 0.5)])
+    sensor = GaussianSensor(np.arange(n_states), 1.5 * np.ones(n_states))
+    model = POMDP(Setting(sensor, cost, np.eye(n_states)[0]), transition)
+    found = plan(model, 1e-2)
+    assert found.gap <= 1e-2
+    assert verify(found, model) == pytest.approx((found.lower, found.upper), abs=1e-9)

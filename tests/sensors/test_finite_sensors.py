@@ -1,4 +1,4 @@
-"""Finite sensors below and above a density: their order by linear programs, their masses, their symmetries."""
+"""Finite sensors below and above a density: their order by linear programs, masses and symmetries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from psrl_pomdp.sensors.bracket import dilated, quantized
 from psrl_pomdp.sensors.cells import cell_edges, cell_table, quantization
 from psrl_pomdp.sensors.dilation import Dilation, atom_weights, columns, dilation
 from psrl_pomdp.sensors.frames import frames
-from psrl_pomdp.sensors.hubs import HubPath, spread
+from psrl_pomdp.sensors.hubs import HubPath
+from psrl_pomdp.sensors.spreads import spread
 
 RAILWAY = GaussianSensor([1.0, 0.0, -1.0], [1.0, 0.5, 0.2])
 SENSORS: dict[str, ScalarSensor] = {
@@ -125,9 +126,10 @@ def test_dilations_pass_the_independent_check(name: str) -> None:
 
 
 def changed(claim: Dilation, part: str, where: Any, value: Any) -> Dilation:
-    array = np.array(getattr(claim, part))
+    array: Any = np.array(getattr(claim, part))
     array[where] = value
-    return replace(claim, **{part: array})
+    changes: dict[str, Any] = {part: array}
+    return replace(claim, **changes)
 
 
 def test_dilations_that_claim_too_much_are_refused() -> None:
@@ -149,13 +151,13 @@ def test_dilations_that_claim_too_much_are_refused() -> None:
         (replace(claim, table=less), "more probability"),
         (
             changed(claim, "shares", atom, claim.shares[atom] * (1.0 + 1e-9)),
-            "more of an atom|more probability",
+            r"more of an atom|more probability",
         ),
-        (changed(claim, "hubs", hub, [0.2, 0.3, 0.5]), "more of an atom|more probability"),
+        (changed(claim, "hubs", hub, [0.2, 0.3, 0.5]), r"more of an atom|more probability"),
         (changed(claim, "hubs", 0, [0.9, 0.1, 0.0]), "vertices"),
         (changed(claim, "edges", 5, claim.edges[6]), "increase"),
-        (replace(claim, frames=replace(frames, width=narrow)), "outside of its simplex|more"),
-        (replace(claim, frames=replace(frames, base=higher)), "outside of its simplex|reference"),
+        (replace(claim, frames=replace(frames, width=narrow)), r"outside of its simplex|more"),
+        (replace(claim, frames=replace(frames, base=higher)), r"outside of its simplex|reference"),
         (changed(claim, "corners", atom, len(claim.hubs)), "outside of the hubs"),
         (replace(claim, table=0.999 * claim.table), "sum to 1"),
     ]
@@ -219,7 +221,7 @@ def test_steps_are_as_good_as_finitely_many_observations() -> None:
     hubs = np.concatenate([np.eye(2), (table / table.sum(axis=0)).T])
     found = frames(sensor, 0, aligned)
     weights = atom_weights(sensor, 0, aligned, found)
-    path = HubPath(hubs, np.zeros((1, 1), np.int32), np.zeros(5, np.int64))
+    path = HubPath(hubs, np.zeros(5, np.int64), np.zeros((1, 2), np.int32))
     corners, shares = spread(found.atoms(), weights, path)
     claim = Dilation(aligned, found, hubs, corners, shares, columns(hubs, corners, shares, weights))
     check_hubs(sensor, 0, claim)

@@ -38,6 +38,7 @@ from .._utils.atomic_calls import AtomicCalls
 from .._utils.deprecation import renamed_keywords, warn_renamed
 from ..errors import InvalidModelError, OutOfOrderError
 from ..inference.encoding import check_protocol, is_lost, sample_model
+from ..inference.labels import warn_of_labels
 from ..inference.prior_files import can_save
 from ..inference.sampled_filter import SampledFilter
 from ..inference.step_codes import TakesReadings, condition, step_codes_of
@@ -103,6 +104,7 @@ class PSRLAgent(AtomicCalls):
                 raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
         super().__init__()
         finite = isinstance(prior, FiniteSupport)
+        warn_of_labels(prior, stacklevel=3)  # the caller of the constructor
         self.prior = prior
         self.schedule = schedule or (DoublingSchedule() if finite else TSDESchedule())
         self.budget = budget or PlanningBudget()

@@ -22,6 +22,7 @@ import numpy as np
 from .._utils.deprecation import warn_renamed
 from ..errors import InvalidModelError
 from ..inference.choosing import is_always_positive
+from ..inference.labels import LabelSymmetry, label_symmetries
 from ..models import POMDP
 from ..models.stand_in import finite_stand_in
 from ..models.structure import ModelStructure, analyze_structure
@@ -72,6 +73,11 @@ class Assessment:
     def aspects(self) -> tuple[Aspect, ...]:
         """The four assumptions and the sensor."""
         return self.bellman, self.separation, self.belief, self.kernel, self.sensor
+
+    @property
+    def labels(self) -> tuple[LabelSymmetry, ...]:
+        """The renamings of the states that observations cannot tell from the truth, and the prior hardly."""
+        return tuple(label_symmetries(self.prior))
 
     @property
     def failing(self) -> tuple[Aspect, ...]:

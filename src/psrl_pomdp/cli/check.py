@@ -81,9 +81,11 @@ def command(
     The output has a verdict with the reason for each assumption, and the regret bounds that follow. The
     planner decides assumption 1, that the optimal average does not depend on the initial state. For a finite
     prior, a proved bound decides assumption 2, that observations distinguish the kernels; the output lists
-    the pairs of kernels without such a bound, and the cost of confusing them. Assumptions 3 and 4, on the
-    errors of beliefs and kernels, are estimated from simulated runs and marked as estimates. The prior of a
-    model file is Dirichlet(1) on the transitions that have positive probability in the file.
+    the pairs of kernels without such a bound, and the cost of confusing them. If names of states cannot be
+    learned from observations, because a renaming leaves the prior unchanged, the output lists the renamings.
+    Assumptions 3 and 4, on the errors of beliefs and kernels, are estimated from simulated runs and marked as
+    estimates. The prior of a model file is Dirichlet(1) on the transitions that have positive probability in
+    the file.
 
     \b
     Exit codes:
@@ -146,6 +148,16 @@ def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
                 "words": each.text(model.setting),
             }
             for each in found.confusions
+        ],
+        "labels": [
+            {
+                "states": list(each.states),
+                "evidence": each.evidence,
+                "costs_agree": each.costs_agree,
+                "start_agrees": each.start_agrees,
+                "words": each.text(model.setting),
+            }
+            for each in found.labels
         ],
         "bounds": _bounds(found),
         "conclusions": list(found.conclusions),
@@ -227,6 +239,9 @@ def print_assessment(document: dict[str, Any]) -> None:
         rows.append(("span H", "{:.4g} to {:.4g}, scaled (as seen, not proved)".format(*span)))
     print_rows(rows)
     _print_list("Kernels without a margin", [each["words"] for each in document["confusions"]])
+    _print_list(
+        "Names of states that observations cannot tell", [each["words"] for each in document["labels"]]
+    )
     _print_list("What follows", document["conclusions"])
 
 

@@ -41,7 +41,7 @@ from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import sampled_filter as ensemble
 from . import snapshots
-from .encoding import State, action_number
+from .encoding import Many, State, action_number
 from .ensemble_state import restore_state
 from .history import History
 from .kernel_groups import KernelGroup
@@ -176,7 +176,7 @@ class EnsemblePosterior:
         self._update_steps(Steps(np.array([action]), np.array([reading.code]), rows, values))
 
     def update_many(
-        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: npt.ArrayLike | None = None
+        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: Many | None = None
     ) -> None:
         """Condition on many steps in compiled loops; −1 is a missing observation."""
         self._update_steps(self._codes.steps(actions, observations, costs))

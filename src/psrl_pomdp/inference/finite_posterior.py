@@ -24,8 +24,9 @@ from ..models import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import snapshots
-from .encoding import State, action_number, same_prior
+from .encoding import Many, State, action_number, same_prior
 from .finite_prior import FinitePrior
+from .mean_settings import mean_of_settings
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
 from .saved_states import filters_in, time_in
 from .step_codes import Reading, Steps
@@ -107,7 +108,7 @@ class FinitePosterior:
         self.time += 1
 
     def update_many(
-        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: npt.ArrayLike | None = None
+        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: Many | None = None
     ) -> None:
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
@@ -171,8 +172,15 @@ class FinitePosterior:
         return np.asarray(np.tensordot(self.weights, self.prior.kernels, axes=1))
 
     def mean_model(self) -> ModelSample:
-        """Return the posterior mean of θ, which is usually not in the set, and the mean belief."""
-        return ModelSample(self.mean(), self.weights @ self.beliefs)
+        """Return the posterior mean of θ, which is usually not in the set, and the mean belief.
+
+        If the kernels have observation models of their own, the mean of these is returned too.
+        """
+        setting, weights = None, self.weights
+        if self.prior.sensors is not None:
+            settings = [self.prior.setting_of(m) for m in range(len(self.prior))]
+            setting = mean_of_settings(settings, weights)
+        return ModelSample(self.mean(), weights @ self.beliefs, None, setting)
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the most probable kernel of the set; `near` is not used."""

@@ -160,6 +160,78 @@ class Setting(Frozen):
             observations=observations,
         )
 
+    @classmethod
+    def from_log(
+        cls,
+        true_states: Sequence[Any] | npt.ArrayLike,
+        readings: Sequence[Any] | npt.ArrayLike,
+        cost: npt.ArrayLike,
+        initial: npt.ArrayLike,
+        *,
+        taken: Sequence[Any] | npt.ArrayLike | None = None,
+        family: str = "table",
+        states: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+        observations: Sequence[str] | None = None,
+        **parts: Any,
+    ) -> Setting:
+        """Return a setting whose observation model is estimated from observations in known states.
+
+        The setting takes the estimate as if it were exact. If a table is estimated from few observations,
+        give a prior the `DirichletSensor` that `calibrate` returns, so that the agent goes on learning the
+        table.
+
+        Parameters
+        ----------
+        true_states, readings, taken
+            The state, the observation, and optionally the action before it, of each entry of a log: numbers
+            or names. The arguments `states`, `observations` and `actions` of `psrl_pomdp.calibrate`.
+        cost, initial, states, actions, observations
+            As for `Setting`.
+        family
+            "table", or the family of a density, as for `psrl_pomdp.calibrate`.
+        **parts
+            Further arguments of `Setting`.
+
+        Returns
+        -------
+        Setting
+            The setting.
+
+        Raises
+        ------
+        InvalidModelError
+            If the lists do not fit together, or an array does not fit the others.
+
+        Warns
+        -----
+        CalibrationWarning
+            If the observations do not tell two states apart, or there are none in a state.
+
+        >>> log = ["sound", "worn"] * 20, ["quiet", "alarm"] * 19 + ["quiet", "quiet"]
+        >>> setting = Setting.from_log(*log, cost=[[0.0, 50.0], [20.0, 20.0]], initial=[1.0, 0.0],
+        ...                            states=["sound", "worn"], observations=["quiet", "alarm"])
+        >>> setting.observation[0].round(2).tolist()
+        [[0.98, 0.02], [0.07, 0.93]]
+        """
+        from ..sensors.calibration import calibrate
+        from ..sensors.dirichlet import DirichletSensor
+
+        n_actions, n_states = numbers("cost", cost, "as").shape
+        found = calibrate(
+            true_states,
+            readings,
+            n_states,
+            taken,
+            family=family,
+            n_actions=None if taken is None else n_actions,
+            state_names=states,
+            action_names=None if taken is None else actions,
+            observation_names=observations,
+        )
+        sensor = found.mean if isinstance(found, DirichletSensor) else found
+        return cls(sensor, cost, initial, states=states, actions=actions, observations=observations, **parts)
+
     def replace(self, **changes: Any) -> Setting:
         """Return a copy of this setting with some of its parts replaced.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from .._utils.arrays import Array
@@ -15,6 +17,7 @@ _PROBES = 16  # observations in each state at which densities are compared
 _SAME = 1e-12  # relative difference of equal log densities
 
 
+@lru_cache(maxsize=16)
 def finite_stand_in(setting: Setting) -> Setting:
     """Return a finite setting whose observations say a little less than those of `setting`.
 

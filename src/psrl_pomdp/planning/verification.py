@@ -89,7 +89,9 @@ def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamic
     slack = checked_slack(plan.bracket, model)
     above = POMDP(plan.bracket.dilated_setting, model.transition)
     below = POMDP(plan.bracket.quantized_setting, model.transition)
-    return dynamics_for(plan.grid, above), Dynamics.of(below, slack)
+    if isinstance(plan.grid, InformedCertificate):
+        return SparseDynamics.of(above), SparseDynamics.of(below).with_slack(slack)
+    return Dynamics.of(above), Dynamics.of(below, slack)
 
 
 @singledispatch

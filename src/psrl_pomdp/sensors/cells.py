@@ -70,7 +70,7 @@ def scalar(sensor: SensorBase) -> ScalarSensor:
 
 @lru_cache(maxsize=256)
 def quantization(sensor: ScalarSensor, action: int, n_cells: int) -> Quantization:
-    """Return about `n_cells` cells after an action, fewer where readings are counts that do not vary enough."""
+    """Return about `n_cells` cells after an action, fewer where counts do not vary enough."""
     if not 1 <= n_cells <= FINEST:
         raise InvalidModelError(f"{n_cells} cells: expected a number from 1 to {FINEST}")
     edges = frozen(cell_edges(sensor, action, n_cells))
@@ -87,7 +87,7 @@ def cell_table(sensor: ScalarSensor, action: int, edges: Array) -> tuple[Array, 
     total = masses.sum(axis=1, keepdims=True)
     if not (np.abs(total - 1.0) < 1e-3).all():
         raise InvalidModelError(
-            f"the probabilities of all intervals of {sensor.described()} sum to {float(total.min()):g}, not to 1"
+            f"the probabilities of all intervals of {sensor.described()} sum to {total.min():g}, not to 1"
         )
     errors = errors + 1e-15 * masses + _LEAST_MASS
     return masses / total, float((errors.sum(axis=1) + np.abs(total[:, 0] - 1.0)).max())
@@ -130,10 +130,11 @@ def posteriors(sensor: ScalarSensor, action: int, points: Array) -> Array:
 
 
 def log_ratios(sensor: ScalarSensor, action: int, points: Array) -> Array:
-    """Return the logarithms of the ratios to the largest likelihood of each reading, none below −800, [T, S]."""
+    """Return the logarithms of ratios to the largest likelihood of each reading, at least −800, [T, S]."""
     log = sensor.log_likelihood(action, points)
     largest = log.max(axis=1, keepdims=True)
-    return np.maximum(log - np.where(np.isfinite(largest), largest, 0.0), -800.0) * np.isfinite(largest)
+    found = np.maximum(log - np.where(np.isfinite(largest), largest, 0.0), -800.0)
+    return np.where(np.isfinite(largest), found, 0.0)
 
 
 def with_ends(inner: Array) -> Array:

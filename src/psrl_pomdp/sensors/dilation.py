@@ -26,9 +26,11 @@ from .._utils.arrays import Array, Bases, frozen
 from .base import ScalarSensor
 from .cells import cell_edges, fine_edges, interval_masses
 from .frames import Frames, frames
-from .hubs import hubs_along, spread
+from .hubs import hubs_along
+from .spreads import spread
 
 _FINE_PER_CELL, _LEAST_FINE, _MOST_FINE = 64, 1024, 4096
+_MOST_ENTRIES = 10_000_000  # of the atoms
 ROUNDED_DOWN = 1e-11  # share of every column that is given to the vertices, for rounding errors of sums
 
 
@@ -47,7 +49,7 @@ class Dilation:
 @lru_cache(maxsize=64)
 def dilation(sensor: ScalarSensor, action: int, n_cells: int) -> Dilation:
     """Return the dilation with hubs along the edges of `n_cells` cells."""
-    n_fine = min(max(_FINE_PER_CELL * n_cells, _LEAST_FINE), _MOST_FINE)
+    n_fine = min(max(_FINE_PER_CELL * n_cells, _LEAST_FINE), _MOST_FINE, _MOST_ENTRIES // sensor.n_states**2)
     edges = fine_edges(sensor, action, n_fine)
     found = frames(sensor, action, edges)
     weights = atom_weights(sensor, action, edges, found)

@@ -153,8 +153,7 @@ def _worth_keeping(
 
 
 def ratio_bounds(sensor: ScalarSensor, action: int, edges: Array, reference: Index) -> tuple[Array, Array]:
-    """Return bounds on the ratios to the likelihood of the reference in the parts of each interval, [F,
-    parts, S].
+    """Return bounds on ratios to the likelihood of the reference in all parts of intervals, [F, parts, S].
 
     They are widened by the rounding errors of logarithms; +inf where there is no bound.
     """
