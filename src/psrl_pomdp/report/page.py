@@ -33,7 +33,7 @@ from ..studies.study_results import StudyResults
 from .page_data import PageData, ProgressCallback, no_progress
 from .page_figures import page_figures
 from .page_replay import STEPS, replay, replay_figure
-from .page_style import PageFigure
+from .page_style import PageFigure, Table
 from .page_text import between, interval, listed, number, verdict
 from .paper_figures import inline_svg, policy_figure, write_figures
 from .plan_figures import MissingExtraError
@@ -112,7 +112,7 @@ def page(data: PageData, steps: int = STEPS) -> str:
     from markupsafe import Markup
 
     # The replay and the policy may add notes to `data`, so they come before the template.
-    replays = _replay_figures(data, steps)
+    replays, learned_sensor = _replay_figures(data, steps)
     figures = [*page_figures(data), *replays]
     policy = _policy(data)
     problem = as_problem(data.model)
@@ -133,6 +133,7 @@ def page(data: PageData, steps: int = STEPS) -> str:
         problem=None if problem is None else problem.entry,
         setting=None if data.model is None else data.model.setting,
         observations="" if data.model is None else _observations(data.model.setting),
+        learned_sensor=learned_sensor,
         study_file=portable_study(data.study, data.name).to_toml(),
         versions=_versions(data),
         style=Markup(_resource("page.css")),
@@ -157,22 +158,22 @@ def title_of(data: PageData) -> str:
 # -- parts ------------------------------------------------------------------------------------------
 
 
-def _replay_figures(data: PageData, steps: int) -> list[PageFigure]:
-    """Return the figure of the replay, or an empty list and a note with the reason."""
+def _replay_figures(data: PageData, steps: int) -> tuple[list[PageFigure], Table | None]:
+    """Return the figure of the replay, or an empty list and a note with the reason; and the learned sensor."""
     if data.model is None or not steps:
-        return []
+        return [], None
     data.say("the replay of a run")
     try:
         found = replay(data.results.experiment, data.replayed, steps)
     except PSRLError as error:
         data.notes.append(f"No run could be replayed: {error}")
-        return []
+        return [], None
     if not found.same:
         data.notes.append(
             "The replay differs from the stored run, which was simulated by another version or on another "
             "machine"
         )
-    return [replay_figure(found, labels(data.model), data.units)]
+    return [replay_figure(found, labels(data.model), data.units)], found.learned_sensor
 
 
 @dataclass(frozen=True)
