@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..inference.filter_bank import FilterBank
 from ..inference.sampled_filter import PossibleStates, RefreshRule
 from ..inference.step_codes import CAME, MISSING, Steps, are_missing, likelihood_rows
@@ -73,16 +73,17 @@ def run_compiled(
     bank: tuple[FilterBank, PossibleStates, RefreshRule] = agent.posterior.filter_bank()
     now = agent.current_episode
     before = agent.action
-    flags = np.array([agent.action, agent.observation_processed, 0])
+    flags = np.array([agent.action, agent.observation_processed, 0, -1])
     own = _own_rows(agent, ahead)
     pending = np.ones(agent.setting.n_states)
     if ahead.sensor is not None and not agent.observation_processed:
         row = agent.step_codes.reading(agent.action, ahead.present[()]).row
         assert row is not None
         pending = row
+        flags[steps.CELL] = agent.step_codes.cells.numbers(agent.action, ahead.present[None])[0]
     done, why = steps.run_episode(
-        environment, uniforms, ahead.rows, own, pending, *bank, now.sampled_filter, now.policy,
-        agent.episode_clock, flags, actions, observations, begin,
+        environment, uniforms, ahead.rows, own, _own_cells(agent, ahead), pending, *bank,
+        now.sampled_filter, now.policy, agent.episode_clock, flags, actions, observations, begin,
     )  # fmt: skip
     first = begin - 1 + agent.observation_processed
     processed = slice(first, first + int(flags[steps.N_PROCESSED]))
@@ -106,6 +107,22 @@ def _own_rows(agent: PSRLAgent, ahead: ObservationsAhead) -> Array:
     if sensor is ahead.sensor or sensor == ahead.sensor:
         return ahead.rows
     return rows_ahead(sensor, ahead.values, agent.setting.n_states)
+
+
+def _own_cells(agent: PSRLAgent, ahead: ObservationsAhead) -> Index:
+    """Return the cells of the observations ahead in the test of the model, shape [n, E·S]."""
+    if ahead.sensor is None:
+        return np.zeros((0, 0), np.int64)
+    n_states, sensor = agent.setting.n_states, agent.setting.sensor
+    found = np.full(ahead.values.shape[:2], -1)
+    for first in range(0, found.shape[1], n_states):
+        part = ahead.values[:, first : first + n_states]
+        action = 0 if sensor.n_actions is None else first // n_states
+        flat = part.reshape(-1, *part.shape[2:])
+        found[:, first : first + n_states] = agent.step_codes.cells.numbers(action, flat).reshape(
+            -1, n_states
+        )
+    return found
 
 
 def _processed(

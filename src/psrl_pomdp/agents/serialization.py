@@ -245,7 +245,7 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
     stored: list[Plan] = []
 
     def number(plan: object) -> int | None:
-        if not isinstance(plan, Plan):
+        if not isinstance(plan, Plan) or plan.estimate is not None:  # an estimate is planned again
             return None
         for i, other in enumerate(stored):
             if other is plan:
@@ -256,7 +256,8 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
         stored.append(plan)
         return len(stored) - 1
 
-    by_kernel = {str(index): number(plan) for index, plan in agent.plans.items() if isinstance(plan, Plan)}
+    numbers = {str(index): number(plan) for index, plan in agent.plans.items()}
+    by_kernel = {index: i for index, i in numbers.items() if i is not None}
     return {"kept": by_kernel, "last": number(agent.last_plan), "present": number(agent.current_episode.plan)}
 
 

@@ -25,6 +25,7 @@ from ..planning import Plan
 from ..planning.verification import check_certificate, check_metadata, dynamics_for
 from ..protocols import FiniteSupport
 from ..sensors.dirichlet import DirichletCosts, DirichletTable
+from ..sensors.estimated import has_bounds
 from . import compiled_steps as steps
 from .episode_records import REASONS, EpisodeRecord
 from .planning_budget import PlanningBudget
@@ -252,7 +253,8 @@ def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, p
         raise contents.refuse("plans: they are stored by kernel, but the prior has no numbered kernels")
     if metadata.present.number == 0 and any(i is not None for i in (listed.last, listed.present)):
         raise contents.refuse("plans: there is one before the first episode")
-    if metadata.present.number and listed.present is None and not metadata.own_planner:
+    certified = has_bounds(agent.setting.sensor, agent.setting.first_sensor)
+    if metadata.present.number and listed.present is None and certified and not metadata.own_planner:
         raise contents.refuse("plans: the current episode has none")
     for key, i in listed.by_kernel.items():
         assert family is not None

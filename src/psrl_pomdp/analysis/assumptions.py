@@ -32,6 +32,7 @@ from .bounds import FiniteBound, GeneralBound, finite_bound, general_bound, larg
 from .concentration import STEADY, VANISHED, Concentration, estimate_concentration
 from .confusion import Confusion, confusions
 from .separation import separation
+from .unknown_parts import conclusions_for_unknown, remarks_on_pairs
 
 Verdict = Literal["holds", "seems to hold", "open", "seems to fail", "fails"]
 
@@ -90,7 +91,10 @@ class Assessment:
         """Sentences on the theorem that applies, and on what holds if none applies."""
         if self.bellman.verdict == "fails":
             return "no theorem of the paper applies: J depends on the initial belief", _ALWAYS
-        return case_of(self.prior).conclusions(self)
+        unknown = conclusions_for_unknown(self.prior)
+        if unknown:
+            return (*unknown, _ALWAYS)
+        return (*remarks_on_pairs(self.prior), *case_of(self.prior).conclusions(self))
 
 
 def assess(

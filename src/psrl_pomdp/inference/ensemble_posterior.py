@@ -47,6 +47,7 @@ from .history import History
 from .kernel_groups import KernelGroup
 from .learned_tables import TablePosterior
 from .mean_settings import mean_of_settings
+from .model_fit import ModelFit, model_fit, saved_test
 from .refresh import beliefs_and_visits
 from .step_codes import Reading, StepCodes, Steps
 
@@ -140,6 +141,11 @@ class EnsemblePosterior(TablePosterior):
         return float(1.0 / np.square(self.weights).sum())
 
     @property
+    def fit(self) -> ModelFit | None:
+        """Whether readings have come as they were predicted; None if they cannot be tested."""
+        return model_fit(self._filters.test, self._codes)
+
+    @property
     def expected_counts(self) -> Array:
         """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
         S].
@@ -188,8 +194,9 @@ class EnsemblePosterior(TablePosterior):
         end = past.length + len(steps.actions)
         while past.length < end:
             past.length, why = ensemble.filter_steps(
-                self._filters, self._used, self._possible, past.codes, past.rows, past.length, end, self._rule
-            )
+                self._filters, self._used, self._possible, past.codes, past.rows, past.kinds, past.length,
+                end, self._rule,
+            )  # fmt: skip
             self.time = past.length + 1
             if why == ensemble.REFRESH:
                 self._refresh_due()
@@ -256,7 +263,11 @@ class EnsemblePosterior(TablePosterior):
             counts[..., part] = visits.transpose(2, 0, 1, 3)
         # New filters: the old ones stay unchanged, so that earlier snapshots need no copy.
         fresh = filtering.make_filter_bank(
-            self._codes, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size), _joined_factors(groups)
+            self._codes,
+            _joined(groups).transpose(3, 0, 1, 2),
+            np.ones(self.size),
+            _joined_factors(groups),
+            self._filters.test,
         )
         filtering.set_beliefs(fresh, belief)
         filtering.set_counts(fresh, counts)
@@ -437,6 +448,7 @@ class EnsemblePosterior(TablePosterior):
             **({"used_matrices": self._used.matrices.copy()} if self._codes.unknown else {}),
             **self._groups_state(),
             **filtering.filter_state(self._filters),
+            **saved_test(self._filters.test),
         }
 
     def _groups_state(self) -> State:

@@ -13,6 +13,7 @@ from . import filter_bank as filtering
 from .encoding import same_prior
 from .history import History
 from .kernel_groups import MOST_KERNELS, KernelGroup
+from .model_fit import resume_test
 from .sampled_filter import PossibleStates, SampledFilter
 from .saved_states import (
     array_in,
@@ -55,6 +56,7 @@ def restore_state(
     filtering.load_filter_state(filters, filters_in(state, filtering.filter_state(filters), time))
     _restore_history(state, setting, filters, past, possible, groups, time)
     _restore_used(state, used, possible, past.step_codes)
+    resume_test(filters.test, state, time)
     return time
 
 

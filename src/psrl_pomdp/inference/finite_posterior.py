@@ -28,6 +28,8 @@ from .encoding import Many, State, action_number, same_prior
 from .finite_prior import FinitePrior
 from .learned_tables import TablePosterior
 from .mean_settings import mean_of_settings
+from .model_fit import ModelFit, model_fit, resume_test, saved_test
+from .predictive_test import kind_of_code
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
 from .saved_states import filters_in, time_in
 from .step_codes import Reading, Steps
@@ -104,15 +106,20 @@ class FinitePosterior(TablePosterior):
         filters = self._filters
         likelihood = filters.likelihood[action, reading.code] if reading.row is None else reading.row
         matrix = self._codes.matrix_number(action, reading.code)
-        if not filtering.update(filters, action, matrix, likelihood):
+        kind = kind_of_code(filters.test, reading.code)
+        if reading.row is not None:
+            kind = int(self._codes.cells.numbers(action, [reading.value])[0])
+        if not filtering.update(filters, action, matrix, kind, likelihood):
             raise self._codes.impossible(reading, action, "every kernel of positive weight")
         self.time += 1
 
     def update_many(self, actions: npt.ArrayLike, observations: Many, costs: Many | None = None) -> None:
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
-        a, codes, rows, _ = self._codes.steps(actions, observations, costs)
-        done = filtering.update_many(self._filters, a, codes, rows)
+        steps = self._codes.steps(actions, observations, costs)
+        a, codes, rows = steps.actions, steps.codes, steps.rows
+        kinds = self._codes.cells.numbers_after(a, steps.values) if len(rows) else codes
+        done = filtering.update_many(self._filters, a, codes, rows, kinds)
         self.time += done
         if done < len(a):
             reading = Reading(int(codes[done]), rows[done] if len(rows) else None)
@@ -200,6 +207,11 @@ class FinitePosterior(TablePosterior):
         return float(self.weights[same].sum()) if same.any() else None
 
     @property
+    def fit(self) -> ModelFit | None:
+        """Whether readings have come as they were predicted; None if they cannot be tested."""
+        return model_fit(self._filters.test, self._codes)
+
+    @property
     def effective_size(self) -> float:
         """The effective number of kernels, 1 / Σ f_t²."""
         return float(1.0 / np.square(self.weights).sum())
@@ -215,7 +227,12 @@ class FinitePosterior(TablePosterior):
 
     def state(self) -> State:
         """Return the data that `FinitePrior.restore` needs: numbers, arrays and a string."""
-        return {"prior": self.prior.fingerprint, "time": self.time, **filtering.filter_state(self._filters)}
+        return {
+            "prior": self.prior.fingerprint,
+            "time": self.time,
+            **filtering.filter_state(self._filters),
+            **saved_test(self._filters.test),
+        }
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
         """Restore a saved state; later results are equal to the last bit.
@@ -227,6 +244,7 @@ class FinitePosterior(TablePosterior):
         filtering.load_filter_state(
             self._filters, filters_in(state, filtering.filter_state(self._filters), time)
         )
+        resume_test(self._filters.test, state, time)
         self.time = time
         return self
 

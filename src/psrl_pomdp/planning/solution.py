@@ -20,6 +20,7 @@ from .accuracy import at_stake
 from .envelopes import max_of_lower_envelope
 from .plan_codec import decoded, encoded
 from .plan_record import PlanRecord
+from .sensor_bracket import SensorBracket, SensorEstimate
 from .upper.evaluation import Controller
 
 _EQUAL_GAINS = 1e-9  # gains nearer than this are equal for choosing a node
@@ -125,7 +126,7 @@ class Plan(PlanRecord):
         """
         if self._finite is None:
             raise InvalidModelError("this plan is for a finite number of observations: there are no cells")
-        return self._finite.cells.of(action).cell(reading)
+        return int(self._finite.cells.of(action).cell(reading))
 
     @property
     def _finite(self) -> SensorBracket | SensorEstimate | None:

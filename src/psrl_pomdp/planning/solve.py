@@ -108,12 +108,11 @@ def plan(
     accuracy = Accuracy.of(tolerance, rtol, atol, model.setting.units)
     if memory_limit is not None and not memory_limit > 0.0:
         raise InvalidModelError(f"memory_limit is {memory_limit}: expected a number of bytes above 0")
-    if not (has_bounds(model.setting.sensor) and has_bounds(model.setting.first_sensor)):
-        if not model.setting.is_finite:
-            return _estimated_plan(
-                model, tolerance, time_limit, rtol=rtol, atol=atol, max_points=max_points, max_work=max_work,
-                memory_limit=memory_limit, progress=progress,
-            )  # fmt: skip
+    if not has_bounds(model.setting.sensor, model.setting.first_sensor):
+        return _estimated_plan(
+            model, tolerance, time_limit, rtol=rtol, atol=atol, max_points=max_points, max_work=max_work,
+            memory_limit=memory_limit, progress=progress,
+        )  # fmt: skip
     begun = limits.seconds
     compile_if_long(model.setting, wait=time_limit is not None)
     limits.exclude_time(limits.seconds - begun)

@@ -73,7 +73,7 @@ def range_text(low: float, high: float, digits: int = 4) -> str:
 def possible_observations(plan: Plan, model: POMDP) -> Mask:
     """Return which columns of a controller can follow an action in the states that are reachable, [A, O]."""
     table = (model.setting if plan.quantized_setting is None else plan.quantized_setting).joint_observation
-    moves = model.transition[:, list(plan.states)] > 0  # [A, S, S']
+    moves: Mask = np.greater(model.transition[:, list(plan.states)], 0.0)  # [A, S, S']
     if table.ndim == 3:
         entered = moves.any(axis=1)
         return np.asarray((entered[:, :, None] & (table > 0)).any(axis=1))

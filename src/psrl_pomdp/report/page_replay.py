@@ -10,12 +10,12 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..agents.episode_records import Info
-from ..models import Setting, Units
+from ..models import POMDP, Setting, Units
 from ..simulation.trace import Trace as Run
 from ..studies.experiment import Experiment
 from ..studies.results import RunResult
 from .page_style import PageFigure, Table, Trace, axis_of, label
-from .policy_text import Labels
+from .policy_text import Labels, labels
 
 STEPS = 300
 _MAX_BELIEF_ENTRIES = 60_000  # in the beliefs on one page
@@ -46,6 +46,8 @@ class Replay:
         The number of the episode at each step; None if the agent has no episodes.
     same
         True if the costs agree with the stored result of the run.
+    learned_sensor
+        What the agent has learned of an unknown observation model after these steps; None if it is known.
     """
 
     agent: str
@@ -59,6 +61,7 @@ class Replay:
     own_beliefs: list[list[float]] | None
     episodes: list[int] | None
     same: bool
+    learned_sensor: Table | None = None
 
 
 def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Replay:
@@ -71,7 +74,7 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
     run = experiment.simulation(spec, result.run, every_step=True)
     world, agent = run.model, run.agent
     n_steps = max(1, min(steps, study.horizon, _MAX_BELIEF_ENTRIES // world.n_states))
-    beliefs, own_beliefs, episodes = [], [], []
+    beliefs, own_beliefs, episodes, learned = [], [], [], None
     for step in range(1, n_steps + 1):
         beliefs.append(_rounded(run.environment.belief))
         trace = run.until(step)
@@ -79,6 +82,7 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
         if isinstance(info, Info):
             own_beliefs.append(_rounded(info.belief))
             episodes.append(info.episode)
+            learned = getattr(info, "sensor", None)
     assert trace.states is not None
     states, actions = trace.states[:-1].tolist(), trace.actions.tolist()
     return Replay(
@@ -93,7 +97,25 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
         own_beliefs=own_beliefs or None,
         episodes=episodes or None,
         same=_agrees(result, np.cumsum(world.setting.cost[actions, states])),
+        learned_sensor=None if learned is None else _learned_table(world, learned),
     )
+
+
+def _learned_table(world: POMDP, learned: Any) -> Table:
+    """Return the entries of an observation model: told, learned with an interval, and true."""
+    setting, mean = world.setting, np.asarray(learned.mean)
+    parts = [np.broadcast_to(part, mean.shape) for part in (learned.told, mean, learned.lower, learned.upper)]
+    true = setting.observation if mean.ndim == 3 else setting.observation[0]
+    actions = ("action",) if mean.ndim == 3 else ()
+    names = labels(world)
+    rows = []
+    for place in np.ndindex(mean.shape):
+        *action, state, observation = place
+        what = [*(names.actions[a] for a in action), names.states[state], names.observations[observation]]
+        rows.append((*what, *(round(float(part[place]), 4) for part in (*parts, true))))
+    level = f"{learned.level:.0%}".replace("%", " %")
+    ends = f"lower end ({level})", f"upper end ({level})"
+    return Table((*actions, "state", "observation", "told", "learned", *ends, "true"), tuple(rows))
 
 
 def _observations(setting: Setting, trace: Run) -> list[Any]:
@@ -207,23 +229,20 @@ def _points(name: str, x: list[int], y: Sequence[Any], axis: str, color: str, na
         "x": x,
         "y": y,
         "yaxis": axis,
-        "customdata": [
-            "" if value is None else label(names[value]) if names else f"{value:g}" for value in y
-        ],
+        "customdata": ["" if value is None else label(_text(value, names)) for value in y],
         "marker": {"color": color, "size": 6, "symbol": "square"},
         "hovertemplate": "step %{x}: %{fullData.name} %{customdata}<extra></extra>",
         "meta": {"label": ""},
     }
 
 
-def _observation_text(observation: Any, names: Labels) -> str:
-    if observation is None:
+def _text(value: Any, names: Sequence[str]) -> str:
+    """Return the name with a number, or a reading without a name; "" for None."""
+    if value is None:
         return ""
-    if names.observations:
-        return names.observations[observation]
-    return ", ".join(
-        f"{each:g}" for each in (observation if isinstance(observation, list) else [observation])
-    )
+    if names:
+        return names[int(value)]
+    return ", ".join(f"{each:g}" for each in (value if isinstance(value, list) else [value]))
 
 
 def _table(found: Replay, names: Labels, units: Units) -> Table:
@@ -240,7 +259,7 @@ def _table(found: Replay, names: Labels, units: Units) -> Table:
     rows = [
         (
             t,
-            _observation_text(observation, names),
+            _text(observation, names.observations),
             *cost_seen,
             names.actions[action],
             names.states[state],
@@ -278,7 +297,7 @@ def _player_data(found: Replay, names: Labels, units: Units) -> dict[str, Any]:
     """Return what the script of the page shows as text while the replay is played."""
     return {
         "window": _WINDOW,
-        "observations": [None if o is None else _observation_text(o, names) for o in found.observations],
+        "observations": [None if o is None else _text(o, names.observations) for o in found.observations],
         "actions": [names.actions[a] for a in found.actions],
         "states": [names.states[s] for s in found.states],
         "names": list(names.states),

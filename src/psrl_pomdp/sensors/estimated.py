@@ -1,9 +1,10 @@
 """Classes of observations for sensors of which only the density and a way to draw are known.
 
-The probabilities of intervals are not known for vectors, nor for a density that is code. Such observations are
-divided into classes around centers: an observation is represented by the state's distribution given it, under
-equal prior probabilities, and belongs to the nearest center. The probabilities of the classes are estimated from
-random draws, always the same ones, so that what is computed from them is an estimate and no bound.
+The probabilities of intervals are not known for vectors, nor for a density that is code. Such observations
+are divided into classes around centers: an observation is represented by the distribution of the state given
+it, under equal prior probabilities, and belongs to the nearest center. The probabilities of the classes are
+estimated from random draws, always the same ones, so that what is computed from them is an estimate and no
+bound.
 """
 
 from __future__ import annotations
@@ -72,9 +73,14 @@ class EstimatedSensors:
         return self.first
 
 
-def has_bounds(sensor: SensorBase | None) -> bool:
-    """Return whether certified bounds can be planned with a sensor; None is no sensor."""
-    return sensor is None or (isinstance(sensor, ScalarSensor) and not sensor.depends_on_previous)
+def has_bounds(*sensors: SensorBase | None) -> bool:
+    """Return whether bounds can be proved with these sensors; None is no sensor."""
+    return all(
+        sensor is None
+        or sensor.is_finite
+        or (isinstance(sensor, ScalarSensor) and not sensor.depends_on_previous)
+        for sensor in sensors
+    )
 
 
 def estimated(sensor: SensorBase, first: SensorBase | None) -> EstimatedSensors:
@@ -92,14 +98,29 @@ def estimated(sensor: SensorBase, first: SensorBase | None) -> EstimatedSensors:
     before = None
     if first is not None:
         assert isinstance(first, ContinuousSensor)
-        before = _estimated(first, 0)
-    return EstimatedSensors(tuple(_estimated(sensor, a) for a in range(sensor.n_actions or 1)), before)
+        before = _estimated(_Same(first), 0)
+    one = _Same(sensor)
+    return EstimatedSensors(tuple(_estimated(one, a) for a in range(sensor.n_actions or 1)), before)
+
+
+class _Same:
+    """A sensor that is equal to itself only: sensors that are code may be equal by name and yet differ."""
+
+    def __init__(self, sensor: ContinuousSensor) -> None:
+        self.sensor = sensor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.sensor is self.sensor
+
+    def __hash__(self) -> int:
+        return id(self.sensor)
 
 
 @lru_cache(maxsize=64)
-def _estimated(sensor: ContinuousSensor, action: int) -> EstimatedClasses:
+def _estimated(one: _Same, action: int) -> EstimatedClasses:
     from scipy.cluster.vq import kmeans2  # imported here because the import is slow
 
+    sensor = one.sensor
     rng = np.random.default_rng(0)
     drawn = _drawn(sensor, action, rng, _FOR_CENTERS)
     points = _posteriors(sensor, action, drawn)
@@ -121,7 +142,7 @@ def _drawn(sensor: ContinuousSensor, action: int, rng: np.random.Generator, n: i
 
 
 def _posteriors(sensor: ContinuousSensor, action: int, readings: Array) -> Array:
-    """Return the distribution of the state given each observation, under equal prior probabilities, [T, S]."""
+    """Return the distribution of the state given each observation under a uniform prior, shape [T, S]."""
     logs = sensor.log_likelihood(action, readings)
     largest = logs.max(axis=1, keepdims=True)
     likelihood = np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))

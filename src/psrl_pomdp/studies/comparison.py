@@ -25,7 +25,7 @@ from .._utils.deprecation import warn_renamed
 from ..analysis.estimators import RegretCurve
 from ..inference.choosing import DIRICHLET, FINITE, default_kind, finite_prior_of
 from ..models import POMDP
-from .agent_kinds import KINDS, kind_of
+from .agent_kinds import KINDS, NOTHING, kind_of
 from .store import Store
 from .study import AgentSpec
 from .study_results import StudyResults
@@ -138,7 +138,7 @@ def information_of(agent: AgentSpec, model: POMDP | None = None) -> str:
         information = information.replace("sensor", "learned sensor")
     if "costs" in options:
         information += ", learned costs"
-    return f"{information}, {agent.cells} cells" if agent.cells else information
+    return f"{information}, {agent.cells} cells" if agent.cells and information != NOTHING else information
 
 
 def _information_of(agent: AgentSpec, model: POMDP | None) -> str:

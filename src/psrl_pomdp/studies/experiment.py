@@ -59,7 +59,7 @@ class Experiment:
 
     @cached_property
     def problem(self) -> POMDP:
-        """The problem of the study, or the model in its file; with costs that are seen, if the study says so."""
+        """The problem of the study, or the model in its file; with seen costs if the study says so."""
         found = self._own_problem()
         return with_seen_costs(found, self.study.seen_cost) if self.study.seen_cost else found
 

@@ -106,5 +106,5 @@ class CellAgent:
             other.agent = self.agent.restored(inner)
         else:
             assert isinstance(self.agent, SavableAgent)
-            other.agent = type(self.agent).from_bytes(inner)  # type: ignore[assignment]
+            other.agent = type(self.agent).from_bytes(inner)
         return other

@@ -87,8 +87,8 @@ class BAPOMCPAgent:
         check_numbered(prior.setting, "BA-POMCP")
         if any(getattr(prior, name, None) is not None for name in ("sensor", "sensors", "costs")):
             raise InvalidModelError(
-                "BA-POMCP cannot be used with an unknown observation model or unknown costs: it searches with "
-                "known ones. psrl, mean and map can be used with them"
+                "BA-POMCP cannot be used with an unknown observation model or unknown costs, as it searches "
+                "with known ones; psrl, mean and map can be used with them"
             )
         least = prior.setting.n_actions
         self.prior = prior

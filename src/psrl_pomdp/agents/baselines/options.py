@@ -37,22 +37,20 @@ def _check(name: str, value: object, whole: bool, low: float, high: float) -> No
 
 
 def check_numbered(setting: Setting, agent: str, *, ignores_costs: bool = False) -> None:
-    """Raise `InvalidModelError` if an agent cannot be used, because it counts observations by number and
-    action.
+    """Raise `InvalidModelError` if an agent that counts observations by number and action cannot be used.
 
     An agent that `ignores_costs` can be used where costs are seen: it learns nothing from them.
     """
-    why, way_out = "", ""
+    why, needs = "", "finitely many observations that depend on the action and the new state"
+    way_out = "psrl, mean and map can be used with them"
     if not setting.is_finite:
         why = setting.sensor.described()
-        way_out = "`setting.quantized(K)` puts the observations into K classes, as `cells = K` of an agent in a study"
+        way_out = (
+            "`setting.quantized(K)` puts them into K classes, as `cells = K` of an agent in a study does"
+        )
     elif setting.sensor_depends_on_previous:
         why = "observations that depend on the state before the action"
-        way_out = "psrl, mean, map and memoryless can be used with them"
     elif setting.seen_cost is not None and not ignores_costs:
-        why, way_out = "costs that are seen", "psrl, mean and map can be used with them"
+        why, needs = "costs that are seen", "observations only"
     if why:
-        raise InvalidModelError(
-            f"{agent} cannot be used with {why}: it needs finitely many observations that depend on the action "
-            f"and the new state. {way_out}"
-        )
+        raise InvalidModelError(f"{agent} cannot be used with {why}: it needs {needs}; {way_out}")
