@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         regret_curve,
     )
     from .errors import (
+        CalibrationWarning,
         CoarsePlanWarning,
         ImpossibleObservationError,
         InvalidModelError,
@@ -65,8 +66,10 @@ if TYPE_CHECKING:
         MultivariateGaussianSensor,
         NegativeBinomialSensor,
         PoissonSensor,
+        SeenCosts,
         StudentSensor,
         by_action,
+        calibrate,
         with_outliers,
     )
     from .simulation.runs import Simulation, simulate
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POMDP",
+    "CalibrationWarning",
     "CertificateError",
     "CoarsePlanWarning",
     "DensitySensor",
@@ -114,6 +118,7 @@ __all__ = [
     "RandomAgent",
     "RegretCurve",
     "Schedule",
+    "SeenCosts",
     "Setting",
     "Simulation",
     "StartDependentError",
@@ -126,6 +131,7 @@ __all__ = [
     "analyze_structure",
     "bayesian_runs",
     "by_action",
+    "calibrate",
     "check_agent",
     "check_model",
     "check_planner",
@@ -166,6 +172,7 @@ _PACKAGES = {
     "_utils.issues": ("Issue",),
     "testing.checks": ("check_agent", "check_model", "check_planner", "check_posterior"),
     "errors": (
+        "CalibrationWarning",
         "CoarsePlanWarning",
         "ImpossibleObservationError",
         "InvalidModelError",
@@ -202,8 +209,10 @@ _PACKAGES = {
         "MultivariateGaussianSensor",
         "NegativeBinomialSensor",
         "PoissonSensor",
+        "SeenCosts",
         "StudentSensor",
         "by_action",
+        "calibrate",
         "with_outliers",
     ),
     "analysis": (

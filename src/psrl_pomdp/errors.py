@@ -44,6 +44,10 @@ class CoarsePlanWarning(UserWarning):
     """Issued if the gap of an agent's plan exceeds both `rtol` and 20 % of the reference value."""
 
 
+class CalibrationWarning(UserWarning):
+    """Issued if observations in known states do not tell two states apart, or are missing in a state."""
+
+
 class LabelWarning(UserWarning):
     """Issued if an agent cannot learn which hidden state is which, although their costs differ.
 

@@ -26,6 +26,7 @@ from psrl_pomdp import (
     simulate,
 )
 from psrl_pomdp.problems import catalogue
+from psrl_pomdp.sensors import ContinuousSensor
 
 pytest.importorskip("gymnasium", reason='gymnasium is not installed: pip install "psrl-pomdp[gym]"')
 
@@ -33,7 +34,7 @@ import gymnasium
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils.env_checker import check_env
 
-from psrl_pomdp.gym import NOTHING, POMDPEnv, run_on_env
+from psrl_pomdp.gym import NOTHING, EnvironmentLearner, POMDPEnv, learner_for, run_on_env
 
 NAMES = [entry.name for entry in catalogue()]
 
@@ -45,9 +46,18 @@ def made(name: str, **told: Any) -> Any:
 # -- our worlds as environments -----------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*A Box observation space m")  # a density has no bounds
 @pytest.mark.parametrize("name", NAMES)
 def test_gymnasium_finds_nothing_to_complain_of(name: str) -> None:
     check_env(made(name).unwrapped)  # every warning is an error here
+
+
+def possible(setting: Setting, action: int, before: int, state: int, reading: Any) -> bool:
+    """Return whether the observation is possible after a transition."""
+    if isinstance(setting.sensor, ContinuousSensor):
+        return bool(setting.sensor.log_likelihood(action, np.asarray(reading))[0, state] > -np.inf)
+    place = (action, before) if setting.sensor_depends_on_previous else (action,)
+    return bool(setting.observation[(*place, state, reading)] > 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,14 +67,18 @@ def test_the_rewards_and_the_readings_are_those_of_the_model(name: str) -> None:
     setting = model.setting
     first, info = env.reset(seed=3)
     assert env.action_space == Discrete(setting.n_actions)
-    assert (env.observation_space.n > setting.n_observations) == (setting.first_observation is None)
-    assert (first == setting.n_observations) == (setting.first_observation is None)
+    if setting.is_finite:
+        assert (env.observation_space.n > setting.n_observations) == (not setting.has_first_observation)
+        assert (first == setting.n_observations) == (not setting.has_first_observation)
+    else:
+        assert isinstance(env.observation_space, Box)
+        assert np.isnan(first).all() == (not setting.has_first_observation)
     rng, sign = np.random.default_rng(4), 1.0 if setting.units.kind == "reward" else -1.0
     for _ in range(50):
         before, action = info["state"], int(rng.integers(setting.n_actions))
         reading, reward, terminated, truncated, info = env.step(action)
         assert reward == sign * setting.own_cost[action, before]
-        assert setting.observation[action, info["state"], reading] > 0
+        assert possible(setting, action, before, info["state"], reading)
         assert model.transition[action, before, info["state"]] > 0
         assert (terminated, truncated, sorted(info)) == (False, False, ["state"])
 
@@ -320,3 +334,79 @@ import psrl_pomdp
 print(gymnasium.spec("tiger-v0").entry_point, gymnasium.spec("railway-v0").entry_point)
 """
     assert in_a_fresh_process(script) == "elsewhere:Tiger psrl_pomdp.gym:POMDPEnv"
+
+
+class Meter(gymnasium.Env[Any, Any]):
+    """A machine that wears out, with a vibration meter. Nothing is known of it but its spaces."""
+
+    def __init__(self, observation_space: Any, rate: float = 0.1) -> None:
+        self.observation_space, self.action_space, self.rate = observation_space, Discrete(2, start=1), rate
+        self.worn = False
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.worn = False
+        return self.reading(), {}
+
+    def reading(self) -> Any:
+        noise = self.np_random.normal(0.0, 0.3)
+        if isinstance(self.observation_space, Box):
+            return np.array([2.0 * self.worn + noise, self.np_random.normal()])
+        return int(self.np_random.random() < (0.9 if self.worn else 0.1))
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        replaced = action == 2
+        reward = -2.0 if replaced else (-5.0 if self.worn else 1.0)
+        self.worn = not replaced and (self.worn or self.np_random.random() < self.rate)
+        return self.reading(), reward, False, False, {}
+
+
+@pytest.mark.parametrize("space", [Discrete(2), Box(-np.inf, np.inf, (2,))])
+def test_an_agent_learns_in_an_environment_of_which_nothing_is_known(space: Any) -> None:
+    """Random play earns −2.2 a step, never replacing −5, knowing everything about .6; the last 1,000 of 2,000
+    steps have a standard error of about .1."""
+    learner = learner_for(Meter(space), n_states=2, explore=300, seed=1)
+    run = run_on_env(learner, Meter(space), 2000, seed=2)
+    assert run.rewards[1000:].mean() > 0.0
+    assert learner.time == 2000
+    assert set(run.actions.tolist()) == {0, 1}
+    if isinstance(space, Box):
+        assert run.readings.shape == (2000, 2)
+        assert learner.discretization.n_observations == 8
+    found = learner.agent.posterior.sample_model(np.random.default_rng(0)).setting
+    assert set(np.round(found.seen_cost.values, 6)) == {-5.0, -2.0, 1.0}
+
+
+def test_without_an_agent_one_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_on_env(None, Meter(Discrete(2)), 50, seed=3)
+    assert len(run.rewards) == 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"n_states": 0}, "n_states is 0"),
+        ({"classes": 1}, "classes is 1"),
+        ({"rewards": True}, "rewards is True"),
+        ({"explore": 2.5}, "explore is 2.5"),
+    ],
+)
+def test_mistakes_in_the_arguments_of_a_learner_are_named(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidModelError, match=says):
+        learner_for(Meter(Discrete(2)), **arguments)
+
+
+def test_a_reward_that_is_not_finite_is_refused() -> None:
+    class Broken(Meter):
+        def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+            observation, _, *rest = super().step(action)
+            return observation, float("nan"), *rest
+
+    with pytest.raises(InvalidModelError, match="a reward that is not finite"):
+        learner_for(Broken(Discrete(2)))
+
+
+def test_a_reward_between_two_values_is_rounded_to_the_nearer_one() -> None:
+    learner = learner_for(Meter(Discrete(2)), n_states=2, explore=200, seed=1)
+    assert isinstance(learner, EnvironmentLearner)
+    assert [learner.discretization.reward(r) for r in (-9.0, -2.4, -0.6, 7.0)] == [-5.0, -2.0, -2.0, 1.0]

@@ -131,7 +131,7 @@ def test_one_state() -> None:
 
 
 def least_image(table: Array, possible: Array, x: Array) -> float:
-    """The least |Σ q(s, s') η(· | s, s')| over q on possible pairs whose sums over s are x, by least squares."""
+    """The least |Σ q(s, s') η(· | s, s')| over q on possible pairs, with x as its sums over s."""
     pairs = [(s, t) for t in range(len(x)) for s in range(len(x)) if possible[s, t]]
     first: dict[int, int] = {}
     for s, t in pairs:
@@ -199,6 +199,9 @@ def test_states_that_observations_cannot_tell_apart_before_or_after() -> None:
     before[0, 2, 0] = [0.2, 0.3, 0.5]  # as the state before it, state 2 is another than state 1
     facts = analyze_structure(world(transition, before))
     assert facts.indistinguishable_states == ()
+    after = table.copy()
+    after[0, 0, 2] = [0.2, 0.3, 0.5]  # as the state after it
+    assert analyze_structure(world(transition, after)).indistinguishable_states == ()
     before[1] = [0.2, 0.3, 0.5]
     assert analyze_structure(world(transition, before)).blind_actions == (1,)
 

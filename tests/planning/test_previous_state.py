@@ -18,16 +18,19 @@ from psrl_pomdp import (
     Setting,
     StartDependentError,
     Units,
+    check_model,
     plan,
     problem,
     verify,
 )
+from psrl_pomdp._numba.jit import running
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.planning import solve as planner
 from psrl_pomdp.planning.dynamics import BeliefDynamics, Dynamics
 from psrl_pomdp.planning.lower.certificate import LowerCertificate
 from psrl_pomdp.planning.lower.informed import InformedCertificate
 from psrl_pomdp.planning.markov.chains import Chain, apply_transposed
+from psrl_pomdp.planning.multichain.closed_classes import ClosedClass, closed_classes
 from psrl_pomdp.planning.parameters import PlannerParameters, RepresentationParameters
 from psrl_pomdp.planning.sparse.dynamics import SparseDynamics
 from psrl_pomdp.planning.upper import nodes
@@ -217,13 +220,19 @@ def test_gains_of_closed_classes() -> None:
     cost = rng.random((2, 5)) * [0.5, 0.5, 0.5, 1.0, 1.0]
     cost[1] = cost[1, ::-1]
     model = POMDP(Setting(sensor, cost, np.eye(5)[0], units=PLAIN), transition)
+    whole = Dynamics.of(model)
+    for states in closed_classes(whole):
+        inside = ClosedClass.of(whole, states, 10, lambda: False).bounds.dynamics
+        assert not inside.factors.is_product
+        h = rng.random((1, 2))
+        repeated = Chain(inside, np.array([1]), np.zeros((1, 2), np.int64))
+        assert repeated @ h == pytest.approx(inside.joint[1].sum(axis=0) @ h[0], abs=1e-15)
     found, _ = assert_same_optimum(model, remembering_states(model), 1e-4)
     assert found.depends_on_start
     again = Plan.from_bytes(found.to_bytes(), "plan")
     assert verify(again, model) == verify(found, model)
-    inside = model.setting.replace(initial=np.eye(5)[3])
     low, high = found.bounds(np.eye(5)[3])
-    alone = plan(POMDP(inside, transition), 1e-4)
+    alone = plan(POMDP(model.setting.replace(initial=np.eye(5)[3]), transition), 1e-4)
     assert max(low, alone.lower) <= min(high, alone.upper) + 1e-9
 
 
@@ -323,9 +332,11 @@ def test_the_policy_costs_what_the_plan_says() -> None:
     found = plan(model, 1e-4)
     optimum = 0.5 * (found.lower + found.upper)
     assert list(planner_violations(plan, model, optimum, 20_000, 0)) == []
-    wrong = list(
-        planner_violations(lambda _, tolerance: plan(averaged(model), tolerance), model, optimum, 5000, 0)
-    )
+
+    def careless(model: POMDP, tolerance: float = 1e-4, time_limit: float | None = None) -> Plan:
+        return plan(averaged(model), tolerance, time_limit)
+
+    wrong = list(planner_violations(careless, model, optimum, 5000, 0))
     assert len(wrong) == 1
     assert "does not contain the optimum" in wrong[0]
 
@@ -348,6 +359,24 @@ def with_seen_costs(model: POMDP) -> POMDP:
         observations=None,
     )
     return POMDP(setting, model.transition)
+
+
+def test_model_checks_of_pairs_of_states() -> None:
+    """A name for an entry, a reading that never comes, and actions that differ before the move only."""
+    model = previous_state_model(0, 2, 2, 3)
+    table = model.setting.observation.copy()
+    table[..., 2], table[1] = 0.0, table[0]
+    table /= table.sum(axis=-1, keepdims=True)
+    table[1, 0, 1] = [1 - 1e-14, 1e-14, 0.0]
+    costs = np.repeat(model.setting.cost[:1], 2, axis=0)
+    setting = model.setting.replace(observation=table, cost=costs)
+    found = [each.text for each in check_model(POMDP(setting, model.transition[[0, 0]]))]
+    assert any("observation[a=1, s=0, s′=1, o=1] is 1e-14: was zero meant?" in text for text in found)
+    assert any("observations with probability 0 in every state: 2" in text for text in found)
+    assert not any("identical" in text for text in found)
+    twice = setting.replace(observation=table[[0, 0]])
+    found = [each.text for each in check_model(POMDP(twice, model.transition[[0, 0]]))]
+    assert any("actions 0 and 1 have identical transitions, observations and costs" in each for each in found)
 
 
 def test_seen_costs_save_a_sixth_on_the_railway() -> None:
@@ -391,7 +420,7 @@ def test_spoiled_certificates_are_refused(forced: bool, monkeypatch: pytest.Monk
         replace(found, controller=replace(controller, actions=1 - controller.actions)),
         replace(found, upper_cost=found.upper_cost - 1e-7),
         replace(found, lower_cost=found.lower_cost + 1e-7),
-        replace(found, grid=replace(found.grid, values=values)),  # type: ignore[type-var]
+        replace(found, grid=replace(found.grid, values=values)),
     ]
     for wrong in spoiled:
         with pytest.raises(CertificateError):
@@ -436,3 +465,15 @@ def test_a_table_that_repeats_an_ordinary_one_has_its_optimum() -> None:
     found, ordinary = plan(same, 1e-6), plan(model, 1e-6)
     assert found.lower == pytest.approx(ordinary.lower, abs=1e-6)
     assert found.upper == pytest.approx(ordinary.upper, abs=1e-6)
+
+
+def test_plans_are_the_same_interpreted_and_compiled() -> None:
+    model = changes_only(0.1, 0.5, hint=0.2)
+    found = []
+    for way in (False, True):
+        with running(way):
+            made = plan(model, 1e-2)
+        assert isinstance(made.grid, LowerCertificate)
+        arrays = (made.controller.vectors, made.controller.successors, made.grid.values, made.grid.weights)
+        found.append((made.lower_cost, made.upper_cost, *(array.tobytes() for array in arrays)))
+    assert found[0] == found[1]

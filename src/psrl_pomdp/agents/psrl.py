@@ -41,7 +41,7 @@ from ..inference.encoding import check_protocol, is_lost, sample_model
 from ..inference.labels import warn_of_labels
 from ..inference.prior_files import can_save
 from ..inference.sampled_filter import SampledFilter
-from ..inference.step_codes import condition, step_codes_of
+from ..inference.step_codes import TakesReadings, condition, step_codes_of
 from ..models import POMDP, Setting
 from ..planning import plan
 from ..planning.solve import compile_if_long
@@ -161,18 +161,22 @@ class PSRLAgent(AtomicCalls):
         """Update f_{t+1}, h_{t+1} and m̃_{t+1}, and start the next episode if the current one is over."""
         codes, episode = self.step_codes, self.current_episode
         reading = codes.reading(action, observation, cost)
-        number = episode.observation_number(codes, action, reading)
-        condition(self.posterior, codes, action, observation, cost, reading)
+        has_nodes = episode.policy.node[0] >= 0  # the policy is a finite-state controller
+        number = episode.observation_number(codes, action, reading) if has_nodes else -1
+        if isinstance(self.posterior, TakesReadings):  # which are checked already
+            self.posterior.update_reading(action, reading)
+        else:
+            condition(self.posterior, codes, action, observation, cost)
         steps.process_observation(
             episode.policy,
             episode.sampled_filter,
             self.episode_clock,
             self.posterior.expected_counts,
             codes.likelihood[action, reading.code] if reading.row is None else reading.row,
-            codes.matrix_number(action, reading.code),
+            codes.matrix_number(action, reading.code) if codes.by_code else action,
             number,
         )
-        if number == -1:
+        if has_nodes and number == -1:
             episode.find_node()
         self.end_episode_if_over()
 

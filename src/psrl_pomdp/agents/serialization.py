@@ -314,7 +314,7 @@ def _sensor_setting_in(contents: Contents, metadata: SettingMetadata) -> Setting
 
 
 def setting_in(contents: Contents, metadata: SettingMetadata, own: Setting | None = None) -> Setting:
-    """Return the setting in a file; `own` is that of a prior that the caller passes, if its sensor is code."""
+    """Return the setting in a file; `own` is that of the prior that the caller passes."""
     if metadata.own_sensor:
         if own is None:
             raise InvalidModelError(

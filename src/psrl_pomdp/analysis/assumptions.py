@@ -20,12 +20,14 @@ from typing import Any, Literal
 import numpy as np
 
 from .._utils.deprecation import warn_renamed
+from ..errors import InvalidModelError
 from ..inference.choosing import is_always_positive
 from ..inference.labels import LabelSymmetry, label_symmetries
 from ..models import POMDP
+from ..models.stand_in import finite_stand_in
 from ..models.structure import ModelStructure, analyze_structure
 from ..planning import Plan, plan
-from ..protocols import FiniteSupport, Prior
+from ..protocols import FiniteSupport, Prior, ReplacesSetting
 from .bounds import FiniteBound, GeneralBound, finite_bound, general_bound, largest_span
 from .concentration import STEADY, VANISHED, Concentration, estimate_concentration
 from .confusion import Confusion, confusions
@@ -102,6 +104,9 @@ def assess(
 ) -> Assessment:
     """Assess the paper's assumptions for a model and a prior.
 
+    If observations are real numbers, counts or vectors, the assessment is that of about 32 classes of
+    observations.
+
     Parameters
     ----------
     model
@@ -119,6 +124,7 @@ def assess(
     >>> found.bellman.verdict, found.separation.verdict
     ('seems to hold', 'fails')
     """
+    model, prior = _finite(model, prior)
     facts, case = analyze_structure(model), case_of(prior)
     worlds = case.worlds(model)
     plans = [plan(world, tolerance, max_work=max_work) for world in worlds]
@@ -133,6 +139,20 @@ def assess(
     return Assessment(
         prior, first, second, third, fourth, _sensor(model, facts), tuple(confused), bound, general
     )
+
+
+def _finite(model: POMDP, prior: Prior) -> tuple[POMDP, Prior]:
+    """Return the model and the prior with finitely many observations."""
+    if model.setting.is_finite:
+        return model, prior
+    setting = finite_stand_in(model.setting)
+    if not isinstance(prior, ReplacesSetting):
+        raise InvalidModelError(
+            f"{prior!r} has no replace(setting=...), which is needed to assess "
+            f"{model.setting.sensor.described()} by classes of observations"
+        )
+    own: Prior = prior.replace(setting=setting)
+    return POMDP(setting, model.transition, model.name, model.remarks), own
 
 
 # -- 1 -------------------------------------------------------------------------------------------

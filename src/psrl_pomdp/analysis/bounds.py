@@ -43,6 +43,7 @@ from ..errors import InvalidModelError
 from ..models import Setting
 from ..planning import Plan, plan
 from ..protocols import FiniteSupport, Prior
+from .observation_laws import next_observations_of
 from .separation import Separation, separation
 
 Basis = Literal["computed", "estimated", "given"]
@@ -218,8 +219,13 @@ def rate(epsilon: float, d: float) -> float:
 
 
 def likelihood_ranges(prior: FiniteSupport) -> Array:
-    """[M, M, A]: the range of log ν_m(o)/ν_n(o) over observations and beliefs after each action."""
-    observations = prior.kernels @ prior.setting.observation  # [M, A, S, O]: ν from each state
+    """[M, M, A]: the range of log ν_m(o)/ν_n(o) over observations and beliefs after each action.
+
+    For densities, it is an upper bound: two mixtures of the same densities differ by no larger a factor than
+    the probabilities of the states that are mixed.
+    """
+    finite = prior.setting.is_finite
+    observations = next_observations_of(prior) if finite else prior.kernels  # [M, A, S, O]: ν from each state
     least, most = observations.min(axis=2), observations.max(axis=2)  # [M, A, O]
     possible = most > 0.0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -24,8 +24,10 @@ import numpy as np
 from .._utils.arrays import Array
 from .._utils.deprecation import warn_renamed
 from ..models import POMDP, Setting
+from ..models.stand_in import finite_stand_in
 from ..planning import Plan
 from ..protocols import FiniteSupport
+from .observation_laws import joint_matrices, next_observations
 from .separation import Separation
 
 _SAME = 1e-9
@@ -138,15 +140,16 @@ def same_observations(one: POMDP, other: POMDP, actions: Sequence[int] | None = 
         By default, the models start from their initial distributions and all actions are allowed. With
         `actions`, only these are allowed, and both models start from the same belief, for every belief.
     """
-    own, n_states = one.setting, one.n_states
+    n_states = one.n_states
     if actions is None:
         tests = np.hstack([_starts_of(one), -_starts_of(other)])  # h·v = h·v′
     else:
         tests = np.hstack([np.eye(n_states), -np.eye(n_states)])  # v = v′
+    matrices, others = joint_matrices(one), joint_matrices(other)
     moves = [
-        (one.transition[a] * own.observation[a][:, o], other.transition[a] * own.observation[a][:, o])
+        (matrices[a, o], others[a, o])
         for a in (range(one.n_actions) if actions is None else actions)
-        for o in range(one.n_observations)
+        for o in range(matrices.shape[1])
     ]
     basis = np.zeros((0, 2 * n_states))
     stack = [np.ones(2 * n_states)]
@@ -164,7 +167,7 @@ def same_observations(one: POMDP, other: POMDP, actions: Sequence[int] | None = 
 
 def _starts_of(model: POMDP) -> Array:
     """[first observations, S]: h(s) η(o_1 | s)."""
-    first = model.setting.first_observation
+    first = finite_stand_in(model.setting).first_observation
     if first is None:
         return model.setting.initial[None]
     return np.asarray(model.setting.initial * first.T)
@@ -175,7 +178,7 @@ def _same_first_step(one: POMDP, other: POMDP) -> bool:
     for own, others in zip(_starts_of(one), _starts_of(other), strict=True):
         if own.sum() > 0.0 and others.sum() > 0.0:
             distributions = [
-                np.einsum("s,ast,ato->ao", b / b.sum(), world.transition, world.setting.observation)
+                np.einsum("s,aso->ao", b / b.sum(), next_observations(world))
                 for b, world in ((own, one), (others, other))
             ]
             if (np.abs(distributions[0] - distributions[1]).max(axis=1) <= _SAME).any():
@@ -198,8 +201,8 @@ def average_cost(plan: Plan, assumed: POMDP, truth: POMDP) -> float:
     if len(controller) * truth.n_states > _MAX_CHAIN:
         return float("nan")
     next_nodes = controller.successors[:, :, None] == np.arange(len(controller))  # [N, O, N']
-    joint = truth.transition[controller.actions][..., None] * own.observation[controller.actions][:, None]
-    chain = np.einsum("nstr,nrm->nsmt", joint, next_nodes)  # [N, S, N', S']
+    joint = joint_matrices(truth, plan.quantized_setting)[controller.actions]  # [N, O, S, S']
+    chain = np.einsum("nrst,nrm->nsmt", joint, next_nodes)  # [N, S, N', S']
     size = len(controller) * truth.n_states
     power = 0.5 * (np.eye(size) + chain.reshape(size, size))
     for _ in range(_DOUBLINGS):

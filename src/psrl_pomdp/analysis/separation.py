@@ -23,6 +23,7 @@ from scipy.special import rel_entr
 
 from .._utils.arrays import Array
 from ..protocols import FiniteSupport
+from .observation_laws import next_observations_of
 
 _ROUNDING = 1e-12  # of the few dozen terms of order one in a bound
 
@@ -63,7 +64,7 @@ def separation(prior: FiniteSupport) -> Separation:
     prior
         A prior with finitely many kernels.
     """
-    observations = prior.kernels @ prior.setting.observation  # [M, A, S, O]: ν from each state
+    observations = next_observations_of(prior)  # [M, A, S, O]: ν from each state
     count, n_actions = observations.shape[:2]
     margins = np.zeros((count, count, n_actions))
     for m in range(count):

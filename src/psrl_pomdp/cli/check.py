@@ -24,7 +24,7 @@ from .common import (
 if TYPE_CHECKING:
     from ..analysis.assumptions import Assessment
     from ..analysis.bounds import Constant
-    from ..models import POMDP
+    from ..models import POMDP, Setting
     from ..protocols import Prior
 
 ASSUMPTION_FAILS = 3  # the exit code
@@ -132,6 +132,7 @@ def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
     """Return the results of `check` as plain data, with strings in place of infinite numbers."""
     document = {
         "model": model.name,
+        "observations": observations_in_words(model.setting),
         "prior": prior,
         "assumptions": [
             {"name": each.name, "verdict": each.verdict, "words": each.message, **each.numbers}
@@ -163,6 +164,16 @@ def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
     }
     finite: dict[str, Any] = _finite_numbers(document)
     return finite
+
+
+def observations_in_words(setting: Setting) -> str:
+    """Return what is assessed in place of observations that are not numbered, or the empty string."""
+    if setting.is_finite:
+        return ""
+    from ..models.stand_in import finite_stand_in
+
+    count = finite_stand_in(setting).n_observations
+    return f"{setting.sensor.described()}, assessed by {count} classes, which say a little less"
 
 
 def _bounds(found: Assessment) -> dict[str, Any]:
@@ -218,6 +229,8 @@ def print_assessment(document: dict[str, Any]) -> None:
     out.print(Text(plain(document["model"] or "a model"), style="bold"))
     out.print()
     rows = [("prior", document["prior"])]
+    if document["observations"]:
+        rows.append(("observations", document["observations"]))
     rows += [
         (_label(each["name"]), f"{each['verdict']}: {each['words']}") for each in document["assumptions"]
     ]

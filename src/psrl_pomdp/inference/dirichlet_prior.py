@@ -137,7 +137,7 @@ class DirichletPrior(Frozen):
         )
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:
-        """Draw θ ~ f and return it as a POMDP, with an observation model and costs drawn if they are unknown."""
+        """Draw θ ~ f as a POMDP; an unknown observation model and unknown costs are drawn too."""
         kernel = self.sample(rng)
         changes: dict[str, Any] = {}
         if self.sensor is not None:

@@ -18,7 +18,7 @@ a R + r.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from ..errors import ImpossibleObservationError, InvalidModelError, OutOfOrderEr
 from ..models import Setting
 from ..protocols import Prior
 from ..sensors.base import ContinuousSensor
-from .encoding import Many, action_numbers, impossible, is_lost, number_of, step_numbers
+from .encoding import Many, action_numbers, impossible, is_lost, reading_number, step_numbers
 
 CAME, MISSING = 0, 1  # the codes of observations that have rows
 
@@ -108,7 +108,10 @@ class StepCodes:
         if self.has_rows:
             self.cost_number(cost)
             return self._row(self.setting.sensor, action, observation)
-        return Reading(self.code(self.observation_number(observation), self.cost_number(cost)))
+        number = reading_number(self.setting, observation)
+        return Reading(
+            number * (self.n_costs + 1) + (self.n_costs if cost is None else self.cost_number(cost))
+        )
 
     def first_reading(self, observation: Any) -> Reading | None:
         """Return the observation before the first action, or None if it is missing.
@@ -120,12 +123,12 @@ class StepCodes:
         first = self.setting.first_sensor
         if first is None:
             raise OutOfOrderError(
-                f"observation {observation!r}: this setting has no observation before the first action: "
+                f"observation {observation!r}: this setting has no observation before the first action; "
                 "pass None"
             )
         if self.has_rows:
             return self._row(first, 0, observation)
-        return Reading(self.observation_number(observation))
+        return Reading(reading_number(self.setting, observation))
 
     def first_likelihood(self, reading: Reading | None) -> Array:
         """Return η(o_1 | s), shape [S]; ones if there is no observation before the first action."""
@@ -198,12 +201,6 @@ class StepCodes:
         names = self.setting.names.actions
         return str(action) if names is None else f"{action} ({names[action]})"
 
-    def observation_number(self, observation: Any) -> int:
-        """Return the number of an observation; a missing one has the number O."""
-        if is_lost(observation):
-            return self.n_observations
-        return number_of("observation", observation, self.n_observations, self.setting.names.observations)
-
     def cost_number(self, cost: Any) -> int:
         """Return the number of a seen cost in the user's units; a missing one has the number C."""
         if is_lost(cost):
@@ -213,10 +210,6 @@ class StepCodes:
                 f"cost {cost!r}: this setting does not say that costs are seen; pass seen_cost= to Setting"
             )
         return self.setting.seen_cost.number(cost)
-
-    def code(self, observation: int, cost: int) -> int:
-        """Return the code r of an observation and a cost by number."""
-        return observation * (self.n_costs + 1) + cost
 
     def _row(self, sensor: Any, action: int, observation: Any) -> Reading:
         """Return the likelihoods of an observation without a number, divided by their maximum."""
@@ -269,14 +262,14 @@ class StepCodes:
 
     @property
     def observation_of(self) -> Index:
-        """The number of each code among the complete ones, −1 if observation or cost are missing, shape [R]."""
+        """The number of each code among the complete ones, shape [R]; −1 if a part is missing."""
         found = np.full(self.n_codes, -1)
         found[self.full_codes] = np.arange(len(self.full_codes))
         return found
 
     @property
     def full_codes(self) -> Index:
-        """The codes of observations that are complete, shape [O·max(C, 1)]: those that a policy plans with."""
+        """The codes of complete observations, shape [O·max(C, 1)]: those that a policy plans with."""
         o = np.arange(self.n_observations)[:, None]
         return (o * (self.n_costs + 1) + np.arange(max(self.n_costs, 1))).reshape(-1)
 
@@ -287,13 +280,17 @@ def step_codes_of(prior: Prior) -> StepCodes:
     return own if isinstance(own, StepCodes) else StepCodes(prior.setting)
 
 
-def condition(
-    posterior: Any, codes: StepCodes, action: int, observation: Any, cost: Any, reading: Reading
-) -> None:
-    """Condition a posterior on a step; only posteriors of settings with seen costs take a cost."""
-    if hasattr(posterior, "update_reading"):
-        posterior.update_reading(action, reading)
-    elif codes.n_costs:
+@runtime_checkable
+class TakesReadings(Protocol):
+    """A posterior that conditions on steps whose observations have been checked and encoded."""
+
+    def update_reading(self, action: int, reading: Reading) -> None:
+        """Condition on action a_t and what came after it."""
+
+
+def condition(posterior: Any, codes: StepCodes, action: int, observation: Any, cost: Any) -> None:
+    """Condition any posterior on a step; only posteriors of settings with seen costs take a cost."""
+    if codes.n_costs:
         posterior.update(action, observation, cost)
     else:
         posterior.update(action, observation)

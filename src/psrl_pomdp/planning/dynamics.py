@@ -3,8 +3,8 @@
     M[a, o](s, s′) = θ(s′ | s, a) η(o | a, s′)
     P(o | b, a) = Σ b M[a, o],   τ(b, a, o) = b M[a, o] / P(o | b, a)
 
-Where the observation depends on the state before the action too, η(o | a, s, s′) takes the place of η(o | a,
-s′). Beliefs, bounds and certificates need M only, and hold for every M with Σ_o M[a, o] = θ(· | ·, a).
+Where the observation depends on the state before the action too, η(o | a, s, s′) takes the place of
+η(o | a, s′). Beliefs, bounds and certificates need M only, and hold whatever M is made of.
 
 The bounds have to hold at every belief. States that no policy reaches from the start are left out, because
 they would make such bounds loose and do not matter for any run.
@@ -45,7 +45,7 @@ class Factors(NamedTuple):
     @property
     def is_product(self) -> bool:
         """Whether M is the product of kernel and observation model."""
-        return self.observation.shape[2] > 0
+        return bool(self.observation.shape[2] > 0)
 
 
 class BeliefDynamics(ABC):

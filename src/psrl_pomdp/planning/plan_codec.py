@@ -16,6 +16,7 @@ from .._serialization.contents import METADATA, VERSION, Contents, opened
 from .._utils.arrays import checked_names
 from ..errors import InvalidModelError, ParseError
 from ..models import Kind, Units
+from .bracket_codec import BracketFields, bracket_arrays, bracket_fields, bracket_from
 from .certificate_checks import CertificateError, check_arrays
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
@@ -50,6 +51,7 @@ class _Metadata(msgspec.Struct):
     rounds: list[_Row]
     version: int
     blind: float = 1.0  # cost of the best constant action; files of version 0.1 lack it
+    bracket: BracketFields | None = None  # of plans for densities
 
 
 def encoded(plan: PlanRecord) -> bytes:
@@ -65,6 +67,7 @@ def encoded(plan: PlanRecord) -> bytes:
         actions=list(plan.actions),
         fingerprint=plan.fingerprint,
         blind=plan.blind_cost,
+        bracket=None if plan.bracket is None else bracket_fields(plan.bracket),
         rounds=[_Row(*(getattr(r, f.name) for f in fields(Round))) for r in plan.rounds],
     )
     return pack(
@@ -75,6 +78,7 @@ def encoded(plan: PlanRecord) -> bytes:
             "node_vectors": plan.controller.vectors,
             "node_gains": plan.controller.gains,
             **_lower_arrays(plan.grid),
+            **({} if plan.bracket is None else bracket_arrays(plan.bracket)),
         }
     )
 
@@ -138,7 +142,10 @@ def decoded(kind: type[Record], data: bytes, name: str, limit: SizeLimit | None 
     contents, metadata = opened(data, name, _Metadata, "a plan", limit)
     try:
         plan = kind(**_fields(contents, metadata))
-        check_arrays(plan, len(plan.actions), plan.controller.successors.shape[1], len(plan.states))
+        n_observations = plan.controller.successors.shape[1]
+        if plan.bracket is not None:
+            n_observations = plan.bracket.cells.n_observations
+        check_arrays(plan, len(plan.actions), n_observations, len(plan.states))
     except (InvalidModelError, CertificateError) as error:
         if isinstance(error, ParseError):
             raise
@@ -150,6 +157,9 @@ def _fields(contents: Contents, metadata: _Metadata) -> dict[str, Any]:
     """Return the fields of the plan with these arrays and metadata."""
     _check(contents, metadata)
     lower, upper = metadata.bounds
+    units, actions, bracket = Units(*metadata.units), tuple(metadata.actions), None
+    if metadata.bracket is not None:
+        bracket = bracket_from(contents, metadata.bracket, units, len(actions), metadata.n_states)
     return {
         "status": metadata.status,
         "lower_cost": lower,
@@ -159,10 +169,11 @@ def _fields(contents: Contents, metadata: _Metadata) -> dict[str, Any]:
         "rounds": tuple(_round(row) for row in metadata.rounds),
         "states": tuple(metadata.states),
         "n_states": metadata.n_states,
-        "units": Units(*metadata.units),
-        "actions": tuple(metadata.actions),
+        "units": units,
+        "actions": actions,
         "fingerprint": metadata.fingerprint,
         "blind_cost": metadata.blind,
+        "bracket": bracket,
     }
 
 

@@ -2,6 +2,8 @@
 
 from .base import ContinuousSensor, ScalarSensor, SensorBase
 from .by_action import ActionSensor, ScalarActionSensor, by_action
+from .calibration import calibrate
+from .costs import SeenCosts
 from .counts import NegativeBinomialSensor, PoissonSensor
 from .density import DensitySensor
 from .dirichlet import DirichletCosts, DirichletSensor
@@ -28,9 +30,11 @@ __all__ = [
     "PoissonSensor",
     "ScalarActionSensor",
     "ScalarSensor",
+    "SeenCosts",
     "SensorBase",
     "StudentSensor",
     "TableSensor",
     "by_action",
+    "calibrate",
     "with_outliers",
 ]

@@ -97,7 +97,7 @@ def dilated(sensor: SensorBase, first: SensorBase | None, n_cells: int) -> Dilat
 
 
 def _largest(tables: list[Array]) -> int:
-    return max(table.shape[1] for table in tables)
+    return max(int(table.shape[1]) for table in tables)
 
 
 def _padded(table: Array, n_observations: int) -> Array:

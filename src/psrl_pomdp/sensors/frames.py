@@ -99,19 +99,18 @@ def frames(sensor: ScalarSensor, action: int, edges: Array) -> Frames:
     low, high = np.where(used[:, None, None], low, 1.0), np.where(used[:, None, None], high, 1.0)
     middle = 0.5 * (low + high)
     change = middle[:, -1] - middle[:, 0]
+    change[rows, reference] = 0.0
     pivot = np.abs(change).argmax(axis=1)
     size = change[rows, pivot][:, None]
     slope = np.where(size == 0.0, 0.0, change / np.where(size == 0.0, 1.0, size))
     slope[rows, pivot] = slope[rows, reference] = 0.0
     base, width = _box(low, high, slope, pivot)
     # Atoms have to be vectors of likelihoods: none of their coordinates may be negative.
-    kept = n_states
-    ends = np.stack([base[rows, pivot], base[rows, pivot] + kept * width[rows, pivot]], axis=1)
+    ends = np.stack([base[rows, pivot], base[rows, pivot] + n_states * width[rows, pivot]], axis=1)
     least = (base[:, None] + slope[:, None] * ends[..., None]).min(axis=(1, 2))
-    square = (least < 0.0) | ~_worth_keeping(width, base, slope, pivot, masses, errors, reference)[
-        rows, pivot
-    ]
-    slope[square] = 0.0
+    slope[least < 0.0] = 0.0
+    kept = _worth_keeping(width, base, slope, pivot, masses, errors, reference)
+    slope[~kept[rows, pivot]] = 0.0
     base, width = _box(low, high, slope, pivot)
     width = np.where(_worth_keeping(width, base, slope, pivot, masses, errors, reference), width, 0.0)
     width[rows, reference], base[rows, reference] = 0.0, 1.0
@@ -154,8 +153,7 @@ def _worth_keeping(
 
 
 def ratio_bounds(sensor: ScalarSensor, action: int, edges: Array, reference: Index) -> tuple[Array, Array]:
-    """Return bounds on the ratios to the likelihood of the reference in the parts of each interval, [F,
-    parts, S].
+    """Return bounds on ratios to the likelihood of the reference in all parts of intervals, [F, parts, S].
 
     They are widened by the rounding errors of logarithms; +inf where there is no bound.
     """

@@ -235,9 +235,7 @@ class Simulation:
         return len(uniforms)
 
     def _next_action(self) -> int:
-        """Return the agent's action after the present observation, with the cost of the last action if it is
-        seen.
-        """
+        """Return the agent's action after the present observation, and the last cost if it is seen."""
         if self.values is not None:
             return self.agent.act(self._present[()])
         code = int(self.environment.present[steps.OBSERVATION])
@@ -445,9 +443,7 @@ def _new_environment(
 
 
 def emission_of(setting: Setting, codes: StepCodes) -> Array:
-    """Return the probability of each code, shape [A, S or 1, S′, R]; it is empty if observations have no
-    numbers.
-    """
+    """Return the probability of each code, shape [A, S or 1, S′, R]; empty if there are no numbers."""
     if codes.has_rows:
         return np.zeros((setting.n_actions, 1, setting.n_states, 0))
     joint = setting.joint_observation

@@ -1,10 +1,11 @@
-"""Checks of numbers that users pass as options of agents."""
+"""Checks of what agents can be used with: numbers that users pass as options, and observation models."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ...errors import InvalidModelError
+from ...models import Setting
 
 
 def number(name: str, value: float, low: float, high: float = np.inf) -> float:
@@ -33,3 +34,25 @@ def _check(name: str, value: object, whole: bool, low: float, high: float) -> No
         return
     allowed = f"from {low:g} to {high:g}" if high < np.inf else f"of at least {low:g}"
     raise InvalidModelError(f"{name} is {value!r}: {'a whole number' if whole else 'a number'} {allowed}")
+
+
+def check_numbered(setting: Setting, agent: str, *, ignores_costs: bool = False) -> None:
+    """Raise `InvalidModelError` if an agent cannot be used, because it counts observations by number and
+    action.
+
+    An agent that `ignores_costs` can be used where costs are seen: it learns nothing from them.
+    """
+    why, way_out = "", ""
+    if not setting.is_finite:
+        why = setting.sensor.described()
+        way_out = "`setting.quantized(K)` puts the observations into K classes, as `cells = K` of an agent in a study"
+    elif setting.sensor_depends_on_previous:
+        why = "observations that depend on the state before the action"
+        way_out = "psrl, mean, map and memoryless can be used with them"
+    elif setting.seen_cost is not None and not ignores_costs:
+        why, way_out = "costs that are seen", "psrl, mean and map can be used with them"
+    if why:
+        raise InvalidModelError(
+            f"{agent} cannot be used with {why}: it needs finitely many observations that depend on the action "
+            f"and the new state. {way_out}"
+        )
