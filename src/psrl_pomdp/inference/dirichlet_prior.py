@@ -129,11 +129,20 @@ class DirichletPrior(Frozen):
         """The possible transitions, shape [A, S, S′]."""
         return np.asarray(self.concentration > 0.0)
 
-    def replace(self, *, setting: Setting) -> DirichletPrior:
-        """Return the same prior over kernels, including known and tied rows, in another setting."""
+    def replace(self, *, setting: Setting, sensor: DirichletSensor | None = None) -> DirichletPrior:
+        """Return the same prior over kernels, including known and tied rows, in another setting.
+
+        Parameters
+        ----------
+        setting
+            The new setting.
+        sensor
+            An unknown observation model; None keeps that of this prior, which may be known.
+        """
         known = {(int(a), int(s)): self.concentration[a, s] for a, s in np.argwhere(self.known)}
+        unknown = self.sensor if sensor is None else sensor
         return DirichletPrior(
-            setting, self.concentration, known, ties_of(self.row), sensor=self.sensor, costs=self.costs
+            setting, self.concentration, known, ties_of(self.row), sensor=unknown, costs=self.costs
         )
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:

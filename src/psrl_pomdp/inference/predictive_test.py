@@ -44,10 +44,11 @@ EVERY = 16  # the expected distribution is recorded for one of so many readings
 
 # Entries of `PredictiveTest.numbers`: t; the number of readings that were tested; the kind of the last
 # reading, K if there is none; the largest log E; the largest E, infinite if it is above 1e100; t at which the
-# test began; for each of four alternatives M exp(−log_scale), log_scale, exp(−log_scale), and t at which its
-# leading start began; and t of the first alarm at each level, 0 before it.
+# test began; for each of four alternatives M exp(−log_scale), log_scale, exp(−log_scale), the largest of the
+# terms of `MASS` that belong to one start each, and t of this start; and t of the first alarm at each level,
+# 0 before it.
 TIME, TESTED, LAST, LARGEST, PEAK, SINCE = 0, 1, 2, 3, 4, 5
-MASS, LOG_SCALE, UNIT, BEGIN, REACHED, _END = 6, 10, 14, 18, 22, 28
+MASS, LOG_SCALE, UNIT, LEADING, BEGIN, REACHED, _END = 6, 10, 14, 18, 22, 26, 32
 # Entries of `PredictiveTest.index`: the number of rows of `counts` for one action and memory; A; K; R; and
 # then the kind of each code, −1 if the reading is missing or has no number; the code of each kind; and the
 # group of each kind as the last reading, and of none.
@@ -67,7 +68,7 @@ class PredictiveTest(NamedTuple):
     """The numbers of the test; K is 0 if readings cannot be tested."""
 
     memory: Array  # all numbers that change: `numbers`, then `counts`
-    numbers: Array  # [28]: see TIME and the others
+    numbers: Array  # [32]: see TIME and the others
     # [2 A (G + 1) + A, K + 1]: counts of readings by memory, action and group of the last reading, and of all
     # groups together; then the sums of the predictive distributions of recent readings after each action, one
     # in sixteen. The last column has the sums of the rows.
@@ -135,7 +136,7 @@ def _possible_kinds(codes: StepCodes, table: Array, code_of: Index) -> Index:
 def begin_test(test: PredictiveTest, time: int) -> None:
     """Start the test anew at t = `time`."""
     test.memory[...] = 0.0
-    test.numbers[UNIT:BEGIN] = test.numbers[PEAK] = 1.0
+    test.numbers[UNIT:LEADING] = test.numbers[PEAK] = 1.0
     test.numbers[TIME] = test.numbers[SINCE] = time
     test.numbers[LAST] = test.index[_N_KINDS]
 
@@ -164,9 +165,11 @@ def code_of_kind(test: PredictiveTest, kind: int) -> int:
 @jit_noalloc(inner=True)
 def rescale(numbers: Array, k: int) -> None:
     """Move the factor of M that has become huge or tiny to `log_scale`, which is not negative."""
-    value = math.log(numbers[MASS + k]) + numbers[LOG_SCALE + k]
+    value, leading = math.log(numbers[MASS + k]) + numbers[LOG_SCALE + k], numbers[LEADING + k]
+    leading /= numbers[MASS + k]
     numbers[LOG_SCALE + k] = max(0.0, value)
     numbers[MASS + k] = math.exp(value - numbers[LOG_SCALE + k])
+    numbers[LEADING + k] = leading * numbers[MASS + k]
     numbers[UNIT + k] = math.exp(-numbers[LOG_SCALE + k])
 
 
@@ -224,8 +227,9 @@ def compare_reading(test: PredictiveTest, action: int, kind: int, probability: f
         counts[kind] += 1.0
         counts[n_kinds] += 1.0
         new = start * numbers[UNIT + k]
-        if new > numbers[MASS + k]:
+        if new > numbers[LEADING + k]:
             numbers[BEGIN + k] = numbers[TIME]
+        numbers[LEADING + k] = ratio * max(numbers[LEADING + k], new)
         mass = ratio * (numbers[MASS + k] + new)
         numbers[MASS + k] = mass
         if mass > _HUGE or (mass < 1.0 / _HUGE and numbers[LOG_SCALE + k] > 0.0):
