@@ -172,7 +172,6 @@ def refuse_misfits(study: Study) -> None:
     """
     from ..inference.choosing import DIRICHLET
     from ..studies.agent_kinds import kind_of
-
     from ..studies.experiment import Experiment
 
     usual = ("", DIRICHLET)  # any problem has these

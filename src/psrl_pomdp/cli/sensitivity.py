@@ -77,9 +77,9 @@ def command(
     the transition probabilities, and the second learns them from a Dirichlet prior. The table has one row for
     each size of error: the regret of both agents with half the width of a 95 % interval, and the share of
     actions in which the first agent differs from the optimal policy. In the first row the error is 0. A
-    density of observations has no probabilities that could be wrong: --cells replaces it by cells of readings,
-    for the simulated system, too. No file is written. The exit code is 0, or 1 after an error, which is
-    described on stderr.
+    density of observations has no probabilities that could be wrong: --cells replaces it by cells of
+    readings, for the simulated system, too. No file is written. The exit code is 0, or 1 after an error,
+    which is described on stderr.
     """
     from ..inference.choosing import dirichlet_prior_of
     from ..studies.executors import local
@@ -91,8 +91,8 @@ def command(
         model = in_cells(model, cells)
     elif not model.setting.is_finite:
         raise InvalidModelError(
-            f"{what} has {model.setting.sensor.described()}, which have no table whose entries could be wrong; "
-            "--cells K puts them into K cells"
+            f"{what} has {model.setting.sensor.described()}, which have no table whose entries could be "
+            "wrong; --cells K puts them into K cells"
         )
     radii = (0.0, 0.25 * radius, 0.5 * radius, radius)
     with local(workers or os.cpu_count() or 1) as pool:
