@@ -390,7 +390,8 @@ class Simulation:
             getattr(self.environment, name)[...] = saved.environment[name]
         self.actions, self.observations, self.states = saved.actions, saved.observations, saved.states
         if saved.values is not None and saved.value is not None:
-            self.values, self._present = saved.values, saved.value
+            self.values = saved.values
+            self._present = saved.value.reshape(self.step_codes.value_shape)  # files have no numbers alone
         self.episode_sums, self.checkpoint_rows = list(saved.episode_sums), saved.checkpoints
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
