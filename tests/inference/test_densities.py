@@ -177,7 +177,8 @@ def test_a_refresh_finds_beliefs_and_visits_over_many_segments(name: str) -> Non
     start = np.repeat(past.start[:, None], posterior.size, axis=1)
     assert filtering.start_filters(again, start, np.ones_like(start))
     steps = past.past.astype(np.int64)
-    assert filtering.update_many(again, steps // 2, steps % 2, past.rows) == 900
+    untested = np.full(900, -1)
+    assert filtering.update_many(again, steps // 2, steps % 2, past.rows, untested) == 900
     assert posterior._filters.belief == pytest.approx(again.belief, abs=1e-9)
     assert filtering.counts(posterior._filters) == pytest.approx(filtering.counts(again), abs=1e-7)
 

@@ -102,8 +102,8 @@ def command(
         model = in_cells(model, cells)
     elif not model.setting.is_finite:
         raise InvalidModelError(
-            f"{what} has {model.setting.sensor.described()}, which have no table whose entries could be wrong; "
-            "--cells K puts them into K cells"
+            f"{what} has {model.setting.sensor.described()}, which have no table whose entries could be "
+            "wrong; --cells K puts them into K cells"
         )
     radii = (0.0, 0.25 * radius, 0.5 * radius, radius)
     with local(workers or os.cpu_count() or 1) as pool:

@@ -21,6 +21,7 @@ from .ensemble_state import check_sizes, size_in
 from .gaussian_group import GaussianGroup
 from .gaussian_steps import own_filter_steps
 from .kernel_groups import KernelGroup
+from .lanes import LANES
 from .predictive_test import PredictiveTest
 from .refresh import AdaptationState
 from .sampled_filter import REFRESH, TOO_UNLIKELY, filter_one
@@ -52,7 +53,7 @@ class GaussianPosterior(DirichletPosterior):
     def _prepare(self, prior: DirichletPrior, group: GaussianGroup, rng: np.random.Generator) -> None:
         EnsemblePosterior.__init__(self, prior, [group], rng)
         n_states = prior.setting.n_states
-        self._row = np.zeros((n_states, self._filters.belief_blocks.shape[0] * filtering.LANES))
+        self._row = np.zeros((n_states, self._filters.belief_blocks.shape[0] * LANES))
         self._ones, self._likelihood = np.ones(n_states), np.zeros(n_states)
         self._used_sensor = group.means[..., 0].copy(), group.sds[..., 0].copy()
 

@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, States
-from .filter_bank import LANES, FilterBank, update
-from .hidden_paths import SEGMENT, _draw_step, draw_end, filter_all, segment_again
+from .filter_bank import FilterBank, update
+from .hidden_paths import SEGMENT, draw_end, draw_step, filter_all, segment_again
+from .lanes import LANES
 from .sampled_filter import (
     DONE,
     REFRESH,
@@ -183,4 +184,4 @@ def sample_paths_with_readings(
                     sums[0, a, s, m] += 1.0
                     sums[1, a, s, m] += u
                     sums[2, a, s, m] += u * u
-            counter = _draw_step(n_states, n_kernels, matrices[a], alpha[i], transitions[a], state, counter)
+            counter = draw_step(n_states, n_kernels, matrices[a], alpha[i], transitions[a], state, counter)
