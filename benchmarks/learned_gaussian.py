@@ -5,8 +5,8 @@ The indicator's means are 1, 0 and −1 and its standard deviations 1, 0.5 and 0
 takes the estimates from these readings as exact (`10, taken as exact`). All agents learn the kernel. Regret
 is in the user's units; ± is one standard error.
 
-    python benchmarks/learned_sensor.py
-    python benchmarks/learned_sensor.py --horizon 10000 --seeds 8
+    python benchmarks/learned_gaussian.py
+    python benchmarks/learned_gaussian.py --horizon 10000 --seeds 8
 """
 
 from __future__ import annotations
