@@ -173,7 +173,7 @@ class PSRLAgent(AtomicCalls):
             episode.sampled_filter,
             self.episode_clock,
             self.posterior.expected_counts,
-            codes.likelihood[action, reading.code] if reading.row is None else reading.row,
+            episode.likelihoods(codes, action, reading),
             codes.matrix_number(action, reading.code) if codes.by_code else action,
             number,
         )
@@ -247,6 +247,8 @@ class PSRLAgent(AtomicCalls):
         It can after the first action, if the plan is a `Plan` and the posterior has a bank of filters.
         """
         compiled = self.current_episode.is_compiled and isinstance(self.posterior, Compilable)
+        if self.step_codes.has_rows and self.current_episode.setting is not None:
+            return False  # the likelihoods of readings differ between kernels
         if self.step_codes.has_rows and self.current_episode.policy.node[0] >= 0:
             return (
                 False  # the node of a controller follows from the cell of an observation, which `act` finds

@@ -22,7 +22,7 @@ from ..inference.dirichlet_prior import DirichletPrior
 from ..inference.finite_prior import FinitePrior
 from ..models import POMDP, Setting
 from ..planning import Plan
-from ..planning.verification import check_certificate, check_metadata, dynamics_for
+from ..planning.verification import check_certificate, check_metadata, dynamics_of
 from ..protocols import FiniteSupport
 from ..sensors.dirichlet import DirichletCosts, DirichletTable
 from ..sensors.estimated import has_bounds
@@ -278,8 +278,8 @@ def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool)
     """Check a plan for this model; a user's own planner may plan for another one of the same shape."""
     if not own_planner and found.fingerprint != model.fingerprint:
         raise contents.refuse("plans: one is for another kernel than it is stored for")
-    dynamics = dynamics_for(found.grid, model)
     try:
+        dynamics = dynamics_of(found, model)[1]
         check_metadata(found, model, dynamics)
         check_certificate(found, dynamics)
     except PSRLError as error:
@@ -293,7 +293,11 @@ def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> 
     """
     if not has_sizes(found, model.setting) or found.actions != model.setting.actions:
         raise contents.refuse("plans: the newest is for another setting")
-    if not finite and found.states != dynamics_for(found.grid, model).states:
+    try:
+        states = dynamics_of(found, model)[1].states
+    except PSRLError as error:
+        raise contents.refuse(f"plans: {error}") from None
+    if not finite and found.states != states:
         raise contents.refuse("plans: the newest is for a kernel that the prior rules out")
 
 

@@ -33,13 +33,13 @@ def unknown_parts(prior: Prior) -> tuple[str, ...]:
 
 
 def conclusions_for_unknown(prior: Prior) -> tuple[str, ...]:
-    """Return a sentence in place of a theorem; () if the observation model and the costs are known."""
+    """Return a sentence in place of a theorem; () if observation model and costs are known."""
     unknown = unknown_parts(prior)
     if not unknown:
         return ()
     message = (
-        "the paper's theorems are for a known observation model and known costs; here the prior has an "
-        f"unknown {' and unknown '.join(unknown)}, for which no theorem on the average cost is known to us"
+        "the paper's theorems are for a known observation model and known costs; here the agent does not "
+        f"know the {' and the '.join(unknown)}, and no theorem on the average cost is known to us"
     )
     return (message,)
 
@@ -49,7 +49,7 @@ def remarks_on_pairs(prior: Prior) -> tuple[str, ...]:
     if getattr(prior, "sensors", None) is None:
         return ()
     message = (
-        "the prior is over pairs of a kernel and an observation model: the proof of the O(log T) theorem goes "
-        "through with pairs in place of kernels"
+        "the prior is over pairs of a kernel and an observation model: the proof of the O(log T) theorem "
+        "goes through with pairs in place of kernels"
     )
     return (message,)

@@ -117,12 +117,14 @@ class FinitePosterior(TablePosterior):
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
         steps = self._codes.steps(actions, observations, costs)
-        a, codes, rows = steps.actions, steps.codes, steps.rows
-        kinds = self._codes.cells.numbers_after(a, steps.values) if len(rows) else codes
+        a, codes, rows, values = steps
+        kinds = self._codes.cells.numbers_after(a, values) if len(rows) else codes
         done = filtering.update_many(self._filters, a, codes, rows, kinds)
         self.time += done
         if done < len(a):
-            reading = Reading(int(codes[done]), rows[done] if len(rows) else None)
+            reading = Reading(int(codes[done]))
+            if len(rows):
+                reading = Reading(int(codes[done]), rows[done], values[done])
             raise self._codes.impossible(reading, int(a[done]), "every kernel of positive weight")
 
     def filter_bank(self) -> tuple[filtering.FilterBank, PossibleStates, RefreshRule]:

@@ -165,6 +165,11 @@ class FreeRows:
         """The renamings of the states that leave the known parts of the tables unchanged."""
         return allowed_permutations(self) if self.has_tables else []
 
+    @cached_property
+    def renamings(self) -> list[Index]:
+        """The renamings of the states that leave the rows unchanged, if the density is unknown."""
+        return allowed_permutations(self)
+
 
 def free_rows(prior: DirichletPrior) -> FreeRows:
     """Return the free rows of a prior, and the places that they belong to."""

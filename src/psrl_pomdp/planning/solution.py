@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..errors import InvalidModelError, StartDependentError
 from ..models import Setting
 from ..sensors.bracket import QuantizedSensors
@@ -132,6 +132,13 @@ class Plan(PlanRecord):
     def _finite(self) -> SensorBracket | SensorEstimate | None:
         """What stands for a density of observations."""
         return self.bracket or self.estimate
+
+    def cells_of(self, action: int | None, readings: npt.ArrayLike) -> Index:
+        """Return the numbers of the cells that contain readings [T] after one action, shape [T]."""
+        if self.bracket is None:
+            raise InvalidModelError("this plan is for a finite number of observations: there are no cells")
+        edges = self.bracket.cells.of(action).edges
+        return np.searchsorted(edges[1:-1], np.asarray(readings), side="left")
 
     def bounds(self, belief: npt.ArrayLike) -> tuple[float, float]:
         """Return the bounds on the optimal average cost from an initial belief.

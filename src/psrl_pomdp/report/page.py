@@ -159,7 +159,7 @@ def title_of(data: PageData) -> str:
 
 
 def _replay_figures(data: PageData, steps: int) -> tuple[list[PageFigure], Table | None]:
-    """Return the figure of the replay, or an empty list and a note with the reason; and the learned sensor."""
+    """Return the figure of the replay, or [] and a note with the reason; and the learned sensor."""
     if data.model is None or not steps:
         return [], None
     data.say("the replay of a run")
