@@ -149,7 +149,7 @@ def world_and_prior(name: str, arm: str, seed: int) -> tuple[POMDP, Any]:
     from psrl_pomdp.sensors.costs import SeenCosts
     from psrl_pomdp.studies.sensor_sensitivity import perturbed
 
-    model = problem(name)
+    model: POMDP = problem(name)
     own, flat = model.setting, np.ones_like(model.transition)
     table = own.observation[0]
     rng = np.random.default_rng((seed, 3))

@@ -68,6 +68,11 @@ class FreeRows:
         return self.kernel.where
 
     @property
+    def tables(self) -> list[RowTable]:
+        """The transition kernel, and the unknown observation model and costs."""
+        return [table for table in (self.kernel, self.sensor, self.costs) if table is not None]
+
+    @property
     def parameters(self) -> int:
         """The number of unknown parameters."""
         return int((self.concentration > 0).sum() - len(self.concentration))
