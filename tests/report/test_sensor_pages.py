@@ -24,7 +24,7 @@ from psrl_pomdp.analysis.unknown_parts import conclusions_for_unknown, remarks_o
 from psrl_pomdp.report import observation_text as texts
 from psrl_pomdp.report.page import write_page
 from psrl_pomdp.report.page_data import PageData
-from psrl_pomdp.report.page_replay import _learned_table, replay, replay_figure
+from psrl_pomdp.report.page_replay import learned_table, replay, replay_figure
 from psrl_pomdp.report.paper_figures import policy_figure
 from psrl_pomdp.report.policy_text import describe, labels, successors
 from psrl_pomdp.studies.experiment import Experiment
@@ -112,7 +112,11 @@ def made(folder: Path, agents: list[dict[str, Any]], **changes: Any) -> Store:
 
 
 def test_a_page_with_readings(tmp_path: Path) -> None:
-    agents = [{"kind": "psrl"}, {"kind": "memoryless", "cells": 4}, {"kind": "oracle", "cells": 4}]
+    agents: list[dict[str, Any]] = [
+        {"kind": "psrl"},
+        {"kind": "memoryless", "cells": 4},
+        {"kind": "oracle", "cells": 4},
+    ]
     store = made(tmp_path / "own", agents)
     written = write_page(store, tmp_path / "page.html", steps=30)
     assert written["notes"] == []
@@ -158,7 +162,7 @@ def test_the_learned_sensor_is_told_beside_the_truth() -> None:
     world = problem("tiger")
     truth = world.setting.observation
     learned = SimpleNamespace(told=truth * 0 + 0.5, mean=truth, lower=truth / 2, upper=truth, level=0.9)
-    table = _learned_table(world, learned)
+    table = learned_table(world, learned)
     assert table.columns[0] == "action"
     assert "lower end (90 %)" in table.columns
     assert len(table.rows) == truth.size

@@ -75,7 +75,7 @@ def possible_observations(plan: Plan, model: POMDP) -> Mask:
     table = (model.setting if plan.quantized_setting is None else plan.quantized_setting).joint_observation
     moves: Mask = np.greater(model.transition[:, list(plan.states)], 0.0)  # [A, S, S']
     if table.ndim == 3:
-        entered = moves.any(axis=1)
+        entered: Mask = np.asarray(moves.any(axis=1))  # [A, S']
         return np.asarray((entered[:, :, None] & (table > 0)).any(axis=1))
     return np.asarray((moves[..., None] & (table[:, list(plan.states)] > 0)).any(axis=(1, 2)))
 
