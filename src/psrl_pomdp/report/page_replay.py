@@ -97,11 +97,11 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
         own_beliefs=own_beliefs or None,
         episodes=episodes or None,
         same=_agrees(result, np.cumsum(world.setting.cost[actions, states])),
-        learned_sensor=None if learned is None else _learned_table(world, learned),
+        learned_sensor=None if learned is None else learned_table(world, learned),
     )
 
 
-def _learned_table(world: POMDP, learned: Any) -> Table:
+def learned_table(world: POMDP, learned: Any) -> Table:
     """Return the entries of an observation model: told, learned with an interval, and true."""
     setting, mean = world.setting, np.asarray(learned.mean)
     parts = [np.broadcast_to(part, mean.shape) for part in (learned.told, mean, learned.lower, learned.upper)]

@@ -115,11 +115,12 @@ class Experiment:
     def prior(self, spec: AgentSpec, run: int = 0) -> Prior:
         """Return the prior of an agent. It is the same in all runs, unless it has a simulated calibration."""
         wanted = spec.prior or agent_kind(spec.kind).default_prior
-        own_run = run if is_random(wanted) else 0
-        key = repr((wanted, spec.cells, own_run))
+        random = is_random(wanted)
+        key = repr((wanted, spec.cells, run if random else 0))
         if key not in self._priors:
             model = self._in_cells(self.problem, spec.cells)
-            self._priors[key] = prior_of(model, wanted, (self.study.seed, own_run, _CALIBRATION))
+            more = ((self.study.seed, run, _CALIBRATION),) if random else ()
+            self._priors[key] = prior_of(model, wanted, *more)
             if len(self._priors) > _MOST_PRIORS:
                 self._priors.popitem(last=False)
         return self._priors[key]
