@@ -102,7 +102,7 @@ def cost(prior: Any, name: str, steps: int) -> None:
             spent[0] += time.process_time() - begin
             return found
 
-        agent.plan_for = timed  # type: ignore[method-assign]
+        vars(agent)["plan_for"] = timed
         begin = time.process_time()
         simulate(model, agent, steps, seed=3)
         least[tests] = min(least[tests], (time.process_time() - begin - spent[0]) / steps * 1e6)

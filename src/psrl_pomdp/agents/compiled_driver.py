@@ -114,8 +114,9 @@ def _own_cells(agent: PSRLAgent, ahead: ObservationsAhead) -> Index:
     if ahead.sensor is None:
         return np.zeros((0, 0), np.int64)
     n_states, sensor = agent.setting.n_states, agent.setting.sensor
-    found = np.full(ahead.values.shape[:2], -1)
-    for first in range(0, found.shape[1], n_states):
+    n_steps, n_places = ahead.values.shape[:2]
+    found = np.full((n_steps, n_places), -1)
+    for first in range(0, n_places, n_states):
         part = ahead.values[:, first : first + n_states]
         action = 0 if sensor.n_actions is None else first // n_states
         flat = part.reshape(-1, *part.shape[2:])
