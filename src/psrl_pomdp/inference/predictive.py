@@ -39,7 +39,7 @@ def predictive_probability(
         for t in range(len(states)):
             state[t] = mean_mass(states, matrix_blocks[matrix], belief_blocks, weight, t, lanes)
     if records:
-        expected = test.counts[len(test.counts) - test.index[N_ACTIONS] + action]
+        expected = test.counts[len(test.counts) - test.layout[N_ACTIONS] + action]
         n_kinds = len(expected) - 1
         expected[n_kinds] *= KEEP_EXPECTED
         for x in range(n_kinds):

@@ -48,7 +48,7 @@ EVERY = 16  # the expected distribution is recorded for one of so many readings
 # terms of `MASS` that belong to one start each, and t of this start; and t of the first alarm at each level, 0 before it.
 TIME, TESTED, LAST, LARGEST, PEAK, SINCE = 0, 1, 2, 3, 4, 5
 MASS, LOG_SCALE, UNIT, LEADING, BEGIN, REACHED, _END = 6, 10, 14, 18, 22, 26, 32
-# Entries of `PredictiveTest.index`: the number of rows of `counts` for one action and memory; A; K; R; and
+# Entries of `PredictiveTest.layout`: the number of rows of `counts` for one action and memory; A; K; R; and
 # then the kind of each code, −1 if the reading is missing or has no number; the code of each kind; and the
 # group of each kind as the last reading, and of none.
 _WIDTH, N_ACTIONS, _N_KINDS, _N_CODES, _KINDS = 0, 1, 2, 3, 4
@@ -72,7 +72,7 @@ class PredictiveTest(NamedTuple):
     # groups together; then the sums of the predictive distributions of recent readings after each action, one
     # in sixteen. The last column has the sums of the rows.
     counts: Array
-    index: Index  # see _WIDTH and the others
+    layout: Index  # see _WIDTH and the others
     cells: Array  # [A, K, S']: the probability of each cell, if readings have no numbers; else empty
     scratch: Array  # [A + S + 16]: K/2 for the kinds that are possible after each action; then scratch
 
@@ -110,9 +110,9 @@ def make_test(codes: StepCodes) -> PredictiveTest:
         memory=memory,
         numbers=memory[:_END],
         counts=memory[_END:].reshape(rows, n_kinds + 1),
-        index=np.concatenate([[width, n_actions, n_kinds, codes.n_codes], kind_of, code_of, group_of]).astype(
-            np.int64
-        ),
+        layout=np.concatenate(
+            [[width, n_actions, n_kinds, codes.n_codes], kind_of, code_of, group_of]
+        ).astype(np.int64),
         cells=table,
         scratch=np.concatenate([0.5 * _possible_kinds(codes, table, code_of), np.zeros(n_states + LANES)]),
     )
@@ -137,12 +137,12 @@ def begin_test(test: PredictiveTest, time: int) -> None:
     test.memory[...] = 0.0
     test.numbers[UNIT:LEADING] = test.numbers[PEAK] = 1.0
     test.numbers[TIME] = test.numbers[SINCE] = time
-    test.numbers[LAST] = test.index[_N_KINDS]
+    test.numbers[LAST] = test.layout[_N_KINDS]
 
 
 def counts_of(test: PredictiveTest) -> Counts:
     """Return the counts of a test by action."""
-    width, n_actions = (int(n) for n in test.index[:2])
+    width, n_actions = (int(n) for n in test.layout[:2])
     table = test.counts[:-n_actions].reshape(2, n_actions, width, -1)
     return Counts(table[:, :, :-1, :-1], table[:, :, -1, :-1], test.counts[-n_actions:, :-1], table[..., -1])
 
@@ -150,14 +150,14 @@ def counts_of(test: PredictiveTest) -> Counts:
 @jit_noalloc(inner=True, linked=True)
 def kind_of_code(test: PredictiveTest, code: int) -> int:
     """Return the kind of a numbered reading, −1 if it is missing."""
-    kind: int = test.index[_KINDS + code]
+    kind: int = test.layout[_KINDS + code]
     return kind
 
 
 @jit_noalloc(inner=True, linked=True)
 def code_of_kind(test: PredictiveTest, kind: int) -> int:
     """Return the code of a kind of numbered readings."""
-    code: int = test.index[_KINDS + test.index[_N_CODES] + kind]
+    code: int = test.layout[_KINDS + test.layout[_N_CODES] + kind]
     return code
 
 
@@ -203,20 +203,20 @@ def compare_reading(test: PredictiveTest, action: int, kind: int, probability: f
 
     A reading of the kind −1 is missing: it is only counted as a step.
     """
-    numbers, index = test.numbers, test.index
-    n_kinds, width = index[_N_KINDS], index[_WIDTH]
+    numbers, layout = test.numbers, test.layout
+    n_kinds, width = layout[_N_KINDS], layout[_WIDTH]
     numbers[TIME] += 1.0
     if kind < 0:
         numbers[LAST] = n_kinds
         return
-    group = index[len(index) - n_kinds - 1 + int(numbers[LAST])]
+    group = layout[len(layout) - n_kinds - 1 + int(numbers[LAST])]
     inverse, half = 1.0 / max(probability, _LEAST), test.scratch[action]
     numbers[TESTED] += 1.0
     rest = 1.0 / (numbers[TESTED] + 1.0)
     start = rest / numbers[TESTED]  # ω_n
     total, largest_scale = 0.0, 0.0
     for k in range(4):
-        first = (k // 2 * index[N_ACTIONS] + action) * width
+        first = (k // 2 * layout[N_ACTIONS] + action) * width
         counts = test.counts[first + (group if k % 2 == 0 else width - 1)]
         ratio = inverse * (counts[kind] + 0.5) / (counts[n_kinds] + half)
         if k < 2:

@@ -418,7 +418,7 @@ class Simulation:
 
 
 def _fit_of(agent: Agent) -> ModelFit | None:
-    """Return whether the readings have come as the agent predicted them; None if the agent does not test it."""
+    """Return whether the readings have come as the agent predicted them; None without a test."""
     found = getattr(agent, "fit", None)
     return found if isinstance(found, ModelFit) else None
 
