@@ -7,9 +7,9 @@ model keeps η. The agents use another observation model,
 
 so that no probability of an observation is wrong by more than r. Two agents are told η′. The first knows the
 transition kernel: all of its regret is due to the error in η. The second learns the kernel from a Dirichlet
-prior; it may learn a wrong kernel that compensates for the error. A third agent learns both the kernel and the
-observation model: η′ is only an estimate for it, worth some readings in each state. Every observation that η
-allows stays possible, because η′ is positive wherever η is.
+prior; it may learn a wrong kernel that compensates for the error. A third agent learns both the kernel and
+the observation model: η′ is only an estimate for it, worth some readings in each state. Every observation
+that η allows stays possible, because η′ is positive wherever η is.
 
 Each agent's posterior tests whether its readings come as they were predicted (`ModelFit`): the shares of runs
 with an alarm show whether the agent finds out that η′ is wrong.
