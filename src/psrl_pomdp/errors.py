@@ -48,6 +48,13 @@ class CalibrationWarning(UserWarning):
     """Issued if observations in known states do not tell two states apart, or are missing in a state."""
 
 
+class LabelWarning(UserWarning):
+    """Issued if an agent cannot learn which hidden state is which, although their costs differ.
+
+    `psrl_pomdp.analysis.label_symmetries` returns the renamings of the states that leave the prior unchanged.
+    """
+
+
 class ParseError(PSRLError, ValueError):
     """Raised for a file that cannot be read: `hallway.pomdp:41: unknown state 'lft'`."""
 

@@ -203,3 +203,18 @@ def test_a_million_steps_leave_counts_and_beliefs_in_order() -> None:
     assert posterior.expected_counts.sum() == pytest.approx(1_000_000, rel=1e-9)
     assert posterior.beliefs.sum(axis=1) == pytest.approx(np.ones(4))
     assert posterior.weights.sum() == pytest.approx(1.0)
+
+
+def test_the_mean_model_has_the_mean_of_the_kernels_own_observation_models() -> None:
+    setting = Setting([[0.5, 0.5], [0.5, 0.5]], np.zeros((1, 2)), [0.5, 0.5])
+    kernels = [[[[0.9, 0.1], [0.1, 0.9]]], [[[0.5, 0.5], [0.5, 0.5]]]]
+    sensors = np.array([[[0.9, 0.1], [0.2, 0.8]], [[0.6, 0.4], [0.5, 0.5]]])
+    posterior = FinitePrior(setting, kernels, sensors=sensors).posterior()
+    posterior.start(0)
+    assert posterior.weights == pytest.approx([0.5, 0.5])  # .55 under both
+    posterior.update(0, 1)
+    found = posterior.mean_model().setting
+    assert found is not None
+    expected = np.tensordot(posterior.weights, sensors, axes=1)
+    assert found.observation[0] == pytest.approx(expected)
+    assert found.first_observation == pytest.approx(expected)

@@ -26,6 +26,7 @@ from psrl_pomdp import (
     simulate,
 )
 from psrl_pomdp.problems import catalogue
+from psrl_pomdp.sensors import ContinuousSensor
 
 pytest.importorskip("gymnasium", reason='gymnasium is not installed: pip install "psrl-pomdp[gym]"')
 
@@ -45,9 +46,18 @@ def made(name: str, **told: Any) -> Any:
 # -- our worlds as environments -----------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*A Box observation space m")  # a density has no bounds
 @pytest.mark.parametrize("name", NAMES)
 def test_gymnasium_finds_nothing_to_complain_of(name: str) -> None:
     check_env(made(name).unwrapped)  # every warning is an error here
+
+
+def possible(setting: Setting, action: int, before: int, state: int, reading: Any) -> bool:
+    """Return whether the observation is possible after a transition."""
+    if isinstance(setting.sensor, ContinuousSensor):
+        return bool(setting.sensor.log_likelihood(action, np.asarray(reading))[0, state] > -np.inf)
+    place = (action, before) if setting.sensor_depends_on_previous else (action,)
+    return bool(setting.observation[(*place, state, reading)] > 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,14 +67,18 @@ def test_the_rewards_and_the_readings_are_those_of_the_model(name: str) -> None:
     setting = model.setting
     first, info = env.reset(seed=3)
     assert env.action_space == Discrete(setting.n_actions)
-    assert (env.observation_space.n > setting.n_observations) == (setting.first_observation is None)
-    assert (first == setting.n_observations) == (setting.first_observation is None)
+    if setting.is_finite:
+        assert (env.observation_space.n > setting.n_observations) == (not setting.has_first_observation)
+        assert (first == setting.n_observations) == (not setting.has_first_observation)
+    else:
+        assert isinstance(env.observation_space, Box)
+        assert np.isnan(first).all() == (not setting.has_first_observation)
     rng, sign = np.random.default_rng(4), 1.0 if setting.units.kind == "reward" else -1.0
     for _ in range(50):
         before, action = info["state"], int(rng.integers(setting.n_actions))
         reading, reward, terminated, truncated, info = env.step(action)
         assert reward == sign * setting.own_cost[action, before]
-        assert setting.observation[action, info["state"], reading] > 0
+        assert possible(setting, action, before, info["state"], reading)
         assert model.transition[action, before, info["state"]] > 0
         assert (terminated, truncated, sorted(info)) == (False, False, ["state"])
 
@@ -386,7 +400,7 @@ def test_a_reward_that_is_not_finite_is_refused() -> None:
     class Broken(Meter):
         def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
             observation, _, *rest = super().step(action)
-            return observation, float("nan"), *rest  # type: ignore[return-value]
+            return observation, float("nan"), *rest
 
     with pytest.raises(InvalidModelError, match="a reward that is not finite"):
         learner_for(Broken(Discrete(2)))

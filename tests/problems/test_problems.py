@@ -12,6 +12,7 @@ from model_strategies import PUBLIC_FILES
 from psrl_pomdp import InvalidModelError, Problem, Units, UnknownNameError, analyze_structure, load, problem
 from psrl_pomdp.analysis.separation import separation
 from psrl_pomdp.problems import catalogue
+from psrl_pomdp.sensors import GaussianSensor, LogNormalSensor
 
 NAMES = [entry.name for entry in catalogue()]
 
@@ -121,6 +122,58 @@ def test_spectrum_channels_are_independent() -> None:
             assert model.setting.observation[i, s] == pytest.approx([looks_idle, 1 - looks_idle])
 
 
+def test_acknowledgments_depend_on_the_state_before_and_sensing_on_the_state_after() -> None:
+    """Against the product written out."""
+    model = problem("spectrum-access-acks", delivered=0.9, captured=0.3, missed=0.2, collision=0.5)
+    plain = problem("spectrum-access", missed=0.2, collision=0.5)
+    assert (model.transition == plain.transition).all()
+    assert (model.setting.own_cost == plain.setting.own_cost).all()
+    assert not model.setting.has_first_observation
+    setting = model.setting
+    for a in range(2):
+        for s, before in enumerate(setting.states):
+            for t, after in enumerate(setting.states):
+                ack = 0.9 if before.split("-")[a] == "idle" else 0.3
+                looks = 0.9 if after.split("-")[a] == "idle" else 0.2
+                wanted = [ack * looks, ack * (1 - looks), (1 - ack) * looks, (1 - ack) * (1 - looks)]
+                assert setting.observation[a, s, t] == pytest.approx(wanted)
+
+
+def test_the_railway_with_its_indicator_is_the_railway_without_bins() -> None:
+    one, other = (
+        problem("railway-gaussian", repair=150.0, speed=2.0),
+        problem("railway", repair=150.0, speed=2.0),
+    )
+    assert (one.transition == other.transition).all()
+    assert (one.setting.cost == other.setting.cost).all()
+    assert one.family is not None
+    assert other.family is not None
+    assert (one.family.kernels == other.family.kernels).all()
+    sensor = one.setting.sensor
+    assert isinstance(sensor, GaussianSensor)
+    cuts = np.array([-np.inf, -1.0, -0.75, -0.5, -0.25, 0.25, np.inf])
+    assert sensor.interval_masses(0, cuts)[0] == pytest.approx(other.setting.observation[0], rel=1e-12)
+
+
+def test_the_pump_wears_and_is_overhauled() -> None:
+    model = problem("pump", wear=0.1, spread=0.3, service=500.0)
+    assert model.transition[0].round(12).tolist() == [
+        [0.89, 0.1, 0.0, 0.01], [0.0, 0.89, 0.1, 0.01], [0.0, 0.0, 0.89, 0.11], [0.0, 0.0, 0.0, 1.0],
+    ]  # fmt: skip
+    assert (model.transition[2] == [1.0, 0.0, 0.0, 0.0]).all()
+    # From everywhere, the worst state is reached unless there is an overhaul.
+    assert (model.transition[:2, :, 3] > 0).all()
+    assert model.transition[:2, 3, 3].tolist() == [1.0, 1.0]
+    assert model.setting.own_cost[1] == pytest.approx([500.0, 600.0, 900.0, 3000.0])
+    assert model.setting.own_cost[2] == pytest.approx([6000.0] * 4)
+    sensor = model.setting.sensor
+    assert isinstance(sensor, LogNormalSensor)
+    assert np.exp(sensor.log_means) == pytest.approx([2.0, 3.6, 5.6, 9.0])
+    assert problem("pump").transition[0, 0, 1] == 0.06
+    zones = problem("pump").setting.sensor.interval_masses(0, np.array([-np.inf, 2.8, 4.5, 7.1, np.inf]))[0]  # type: ignore[attr-defined]
+    assert zones.argmax(axis=1).tolist() == [0, 1, 2, 3]  # each condition is usually in its own zone
+
+
 def test_noisy_grid_moves_and_walls() -> None:
     model = problem("noisy-grid", rows=2, columns=3, slip=0.3, noise=0.1)
     state = model.setting.states.index
@@ -187,6 +240,11 @@ def test_parameters_are_checked_at_the_door(name: str) -> None:
         ("river-swim", {"neighbor": 0.6}, "down and up together is 1.2"),
         ("railway", {"edges": (1.0, 0.0)}, "edges: wanted increasing numbers"),
         ("spectrum-access", {"stay_idle": [0.5]}, "stay_idle and stay_busy"),
+        ("pump", {"velocity": (1.0, 2.0, 3.0)}, "velocity: wanted four positive increasing numbers"),
+        ("pump", {"velocity": (1.0, 3.0, 2.0, 4.0)}, "velocity: wanted four positive increasing numbers"),
+        ("pump", {"wear": 0.95}, "wear is 0.95, not between 0 and 0.9"),
+        ("pump", {"spread": 0.0}, "spread is 0, not between 0.01 and 2"),
+        ("spectrum-access-acks", {"delivered": 1.5}, "delivered is 1.5, not between 0 and 1"),
         ("random-readout", {"n_observations": 2}, "n_observations is 2, not between 3"),
     ],
 )

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import psi
 
-from psrl_pomdp import CalibrationWarning, InvalidModelError, calibrate
+from psrl_pomdp import CalibrationWarning, InvalidModelError, Setting, calibrate
 from psrl_pomdp.sensors import (
     DirichletSensor,
     ExponentialSensor,
@@ -81,6 +82,15 @@ def test_the_likelihood_of_the_estimate_exceeds_that_of_the_truth_by_chance_alon
     n_parameters = 3 * (1 if family in ("poisson", "exponential") else 2)
     assert gain > -0.1
     assert stats.chi2.sf(2 * gain, n_parameters) > 1e-6
+
+
+def test_the_gamma_estimate_is_the_likeliest() -> None:
+    """It solves the likelihood equation log k − ψ(k) = log mean − mean log."""
+    drawn = np.random.default_rng(5).gamma(0.7, 3.0, 200)
+    sensor: Any = calibrate([0] * 200, drawn, family="gamma")
+    gap = np.log(drawn.mean()) - np.log(drawn).mean()
+    assert np.log(sensor.shapes[0]) - psi(sensor.shapes[0]) == pytest.approx(gap, rel=1e-12)
+    assert sensor.shapes[0] * sensor.scales[0] == pytest.approx(drawn.mean(), rel=1e-14)
 
 
 def test_vectors() -> None:
@@ -182,3 +192,17 @@ def test_the_total_variation_and_its_error() -> None:
 def test_wrong_arguments_are_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidModelError, match=message):
         call()
+
+
+def test_a_setting_from_a_log_has_the_estimate_of_calibrate() -> None:
+    rng = np.random.default_rng(5)
+    states = rng.integers(2, size=200)
+    readings = rng.normal(3.0 * states, 1.0)
+    found = Setting.from_log(states, readings, [[0.0, 5.0], [1.0, 1.0]], [1.0, 0.0], family="gaussian")
+    assert found.sensor == calibrate(states, readings, family="gaussian")
+    with pytest.warns(CalibrationWarning):
+        Setting.from_log(
+            rng.integers(2, size=40), rng.normal(size=40), [[0.0, 5.0]], [1.0, 0.0], family="gaussian"
+        )
+    with pytest.raises(InvalidModelError, match="observations"):
+        Setting.from_log([0, 1], [0], [[0.0, 5.0]], [1.0, 0.0])

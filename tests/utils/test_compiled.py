@@ -31,6 +31,7 @@ from psrl_pomdp.planning.interpolation import pricing
 from psrl_pomdp.planning.interpolation.pricing import LIST
 from psrl_pomdp.planning.lower.certificate import LowerCertificate
 from psrl_pomdp.planning.upper import nodes
+from psrl_pomdp.sensors.dirichlet import DirichletCosts, DirichletSensor
 from psrl_pomdp.simulation import warmup
 from psrl_pomdp.studies import experiment, jobs
 from psrl_pomdp.studies.results import jobs_of
@@ -191,6 +192,13 @@ def drawn_prior(n_states: int) -> pp.DirichletPrior:
     return pp.DirichletPrior(model.setting, np.ones(model.transition.shape))
 
 
+def learned_tables() -> pp.DirichletPrior:
+    """A prior with an unknown observation model and unknown costs."""
+    model = drawn_model(0, 3, 2, 2)
+    sensor, costs = DirichletSensor(np.ones((3, 2))), DirichletCosts([0.0, 1.0], np.ones((2, 3, 2)))
+    return pp.DirichletPrior(model.setting, np.ones((2, 3, 3)), sensor=sensor, costs=costs)
+
+
 MODELS = {
     **{name: (name, 2e-2) for name in ("tiger", "railway", "random", "separated", "two-rooms", "river-swim")},
     "many points": ("railway", 3e-5),
@@ -255,7 +263,11 @@ def test_a_result_has_the_same_bytes_interpreted_and_compiled(agent: dict[str, A
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("prior", [pp.problem("tiger").prior, drawn_prior(9)], ids=["tiger", "nine states"])
+@pytest.mark.parametrize(
+    "prior",
+    [pp.problem("tiger").prior, drawn_prior(9), learned_tables()],
+    ids=["tiger", "nine states", "learned tables"],
+)
 def test_an_ensemble_does_the_same_interpreted_and_compiled(prior: pp.DirichletPrior) -> None:
     found = []
     for way in (True, False):
@@ -264,7 +276,8 @@ def test_an_ensemble_does_the_same_interpreted_and_compiled(prior: pp.DirichletP
                 prior, seed=1, budget=pp.PlanningBudget(min_tolerance=0.2, max_tolerance=0.2)
             )
             reading = None if prior.setting.first_observation is None else 0
-            actions = [agent.act(reading), *(agent.act(k % 2) for k in range(8))]
+            costs = [None] * 8 if prior.costs is None else [0.0, 1.0, None, 1.0] * 2
+            actions = [agent.act(reading), *(agent.act(k % 2, cost) for k, cost in enumerate(costs))]
             own: Any = agent.posterior
             own.refresh()
             moved = hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)

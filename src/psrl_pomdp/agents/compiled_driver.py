@@ -114,8 +114,8 @@ def _own_cells(agent: PSRLAgent, ahead: ObservationsAhead) -> Index:
     if ahead.sensor is None:
         return np.zeros((0, 0), np.int64)
     n_states, sensor = agent.setting.n_states, agent.setting.sensor
-    n_steps, n_places = ahead.values.shape[:2]
-    found = np.full((n_steps, n_places), -1)
+    n_steps, n_places = len(ahead.values), ahead.values.shape[1]
+    found: Index = np.full((n_steps, n_places), -1)
     for first in range(0, n_places, n_states):
         part = ahead.values[:, first : first + n_states]
         action = 0 if sensor.n_actions is None else first // n_states
@@ -142,11 +142,10 @@ def _processed(
     taken, codes = actions[processed].astype(np.int64), observations[processed].astype(np.int64)
     if ahead.sensor is None:
         return Steps(taken, codes, np.zeros((0, n_states)), np.zeros(0))
-    rows = np.ones((len(taken), n_states))
-    values = np.full((len(taken), *agent.step_codes.value_shape), np.nan)
-    for k, i in enumerate(range(processed.start - begin, processed.stop - begin)):
-        rows[k] = pending if i < 0 else own[i, codes[k]]
-        values[k] = ahead.present if i < 0 else ahead.values[i, codes[k]]
+    places = np.arange(processed.start - begin, processed.stop - begin)
+    rows, values = own[places, codes], ahead.values[places, codes]
+    if len(places) and places[0] < 0:  # the observation before these steps
+        rows[0], values[0] = pending, ahead.present
     return Steps(taken, np.where(are_missing(values), MISSING, CAME), rows, values)
 
 

@@ -14,7 +14,7 @@ from ..models.structure import reachable_states
 from ..planning import Plan, plan
 from ..planning.accuracy import COARSE, Accuracy
 from ..protocols import FiniteSupport, Solution
-from .planning_budget import FINITE_RTOL, GENERAL_RTOL, one_over, one_over_root
+from .planning_budget import DENSITY_RTOL, FINITE_RTOL, GENERAL_RTOL, one_over, one_over_root
 
 if TYPE_CHECKING:
     from .psrl import PSRLAgent
@@ -38,7 +38,8 @@ def plan_for(agent: PSRLAgent, model: POMDP, index: int | None, tolerance: float
         if earlier is not None and _is_accurate(agent, earlier, tolerance, rtol):
             return earlier, 0.0
     else:
-        earlier, rtol = agent.last_plan, GENERAL_RTOL
+        earlier = agent.last_plan
+        rtol = GENERAL_RTOL if agent.setting.is_finite else DENSITY_RTOL
     if agent.planner is not plan:
         found, work = agent.planner(model, tolerance, agent.budget.time_limit), 0.0
     else:

@@ -38,6 +38,7 @@ from .._utils.atomic_calls import AtomicCalls
 from .._utils.deprecation import renamed_keywords, warn_renamed
 from ..errors import InvalidModelError, OutOfOrderError
 from ..inference.encoding import check_protocol, is_lost, sample_model
+from ..inference.labels import warn_of_labels
 from ..inference.model_fit import ModelFit
 from ..inference.prior_files import can_save
 from ..inference.sampled_filter import SampledFilter
@@ -104,6 +105,7 @@ class PSRLAgent(AtomicCalls):
                 raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
         super().__init__()
         finite = isinstance(prior, FiniteSupport)
+        warn_of_labels(prior, stacklevel=3)  # the caller of the constructor
         self.prior = prior
         self.schedule = schedule or (DoublingSchedule() if finite else TSDESchedule())
         self.budget = budget or PlanningBudget()
@@ -171,7 +173,7 @@ class PSRLAgent(AtomicCalls):
             episode.sampled_filter,
             self.episode_clock,
             self.posterior.expected_counts,
-            codes.likelihood[action, reading.code] if reading.row is None else reading.row,
+            episode.likelihoods(codes, action, reading),
             codes.matrix_number(action, reading.code) if codes.by_code else action,
             number,
         )
@@ -245,6 +247,8 @@ class PSRLAgent(AtomicCalls):
         It can after the first action, if the plan is a `Plan` and the posterior has a bank of filters.
         """
         compiled = self.current_episode.is_compiled and isinstance(self.posterior, Compilable)
+        if self.step_codes.has_rows and self.current_episode.setting is not None:
+            return False  # the likelihoods of readings differ between kernels
         if self.step_codes.has_rows and self.current_episode.policy.node[0] >= 0:
             return (
                 False  # the node of a controller follows from the cell of an observation, which `act` finds

@@ -1,5 +1,6 @@
 """Regret with confidence intervals, and the paper's decomposition, bounds and assumptions."""
 
+from ..inference.labels import LabelSymmetry, label_symmetries
 from .assumptions import Assessment, assess
 from .bounds import Constant, FiniteBound, GeneralBound, finite_bound, general_bound
 from .concentration import Concentration, estimate_concentration
@@ -17,6 +18,7 @@ __all__ = [
     "FiniteBound",
     "GeneralBound",
     "Growth",
+    "LabelSymmetry",
     "RegretCurve",
     "assess",
     "bayesian_runs",
@@ -29,5 +31,6 @@ __all__ = [
     "finite_bound",
     "fit_growth",
     "general_bound",
+    "label_symmetries",
     "regret_curve",
 ]

@@ -20,15 +20,19 @@ from typing import Any, Literal
 import numpy as np
 
 from .._utils.deprecation import warn_renamed
+from ..errors import InvalidModelError
 from ..inference.choosing import is_always_positive
+from ..inference.labels import LabelSymmetry, label_symmetries
 from ..models import POMDP
+from ..models.stand_in import finite_stand_in
 from ..models.structure import ModelStructure, analyze_structure
 from ..planning import Plan, plan
-from ..protocols import FiniteSupport, Prior
+from ..protocols import FiniteSupport, Prior, ReplacesSetting
 from .bounds import FiniteBound, GeneralBound, finite_bound, general_bound, largest_span
 from .concentration import STEADY, VANISHED, Concentration, estimate_concentration
 from .confusion import Confusion, confusions
 from .separation import separation
+from .unknown_parts import conclusions_for_unknown, remarks_on_pairs
 
 Verdict = Literal["holds", "seems to hold", "open", "seems to fail", "fails"]
 
@@ -72,6 +76,11 @@ class Assessment:
         return self.bellman, self.separation, self.belief, self.kernel, self.sensor
 
     @property
+    def labels(self) -> tuple[LabelSymmetry, ...]:
+        """The renamings of the states that observations cannot tell from the truth, and the prior hardly."""
+        return tuple(label_symmetries(self.prior))
+
+    @property
     def failing(self) -> tuple[Aspect, ...]:
         """The assumptions of the theorem for this prior that fail or seem to fail."""
         needed = case_of(self.prior).needed(self)
@@ -82,7 +91,10 @@ class Assessment:
         """Sentences on the theorem that applies, and on what holds if none applies."""
         if self.bellman.verdict == "fails":
             return "no theorem of the paper applies: J depends on the initial belief", _ALWAYS
-        return case_of(self.prior).conclusions(self)
+        unknown = conclusions_for_unknown(self.prior)
+        if unknown:
+            return (*unknown, _ALWAYS)
+        return (*remarks_on_pairs(self.prior), *case_of(self.prior).conclusions(self))
 
 
 def assess(
@@ -95,6 +107,9 @@ def assess(
     max_work: float = 1e9,
 ) -> Assessment:
     """Assess the paper's assumptions for a model and a prior.
+
+    If observations are real numbers, counts or vectors, the assessment is that of about 32 classes of
+    observations.
 
     Parameters
     ----------
@@ -113,6 +128,7 @@ def assess(
     >>> found.bellman.verdict, found.separation.verdict
     ('seems to hold', 'fails')
     """
+    model, prior = _finite(model, prior)
     facts, case = analyze_structure(model), case_of(prior)
     worlds = case.worlds(model)
     plans = [plan(world, tolerance, max_work=max_work) for world in worlds]
@@ -127,6 +143,20 @@ def assess(
     return Assessment(
         prior, first, second, third, fourth, _sensor(model, facts), tuple(confused), bound, general
     )
+
+
+def _finite(model: POMDP, prior: Prior) -> tuple[POMDP, Prior]:
+    """Return the model and the prior with finitely many observations."""
+    if model.setting.is_finite:
+        return model, prior
+    setting = finite_stand_in(model.setting)
+    if not isinstance(prior, ReplacesSetting):
+        raise InvalidModelError(
+            f"{prior!r} has no replace(setting=...), which is needed to assess "
+            f"{model.setting.sensor.described()} by classes of observations"
+        )
+    own: Prior = prior.replace(setting=setting)
+    return POMDP(setting, model.transition, model.name, model.remarks), own
 
 
 # -- 1 -------------------------------------------------------------------------------------------

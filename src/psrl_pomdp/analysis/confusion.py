@@ -24,9 +24,10 @@ import numpy as np
 from .._utils.arrays import Array
 from .._utils.deprecation import warn_renamed
 from ..models import POMDP, Setting
+from ..models.stand_in import finite_stand_in
 from ..planning import Plan
 from ..protocols import FiniteSupport
-from .observation_laws import joint_matrices, next_observations, numbered
+from .observation_laws import joint_matrices, next_observations
 from .separation import Separation
 
 _SAME = 1e-9
@@ -166,7 +167,7 @@ def same_observations(one: POMDP, other: POMDP, actions: Sequence[int] | None = 
 
 def _starts_of(model: POMDP) -> Array:
     """[first observations, S]: h(s) η(o_1 | s)."""
-    first = numbered(model.setting).first_observation
+    first = finite_stand_in(model.setting).first_observation
     if first is None:
         return model.setting.initial[None]
     return np.asarray(model.setting.initial * first.T)

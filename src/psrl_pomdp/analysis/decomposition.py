@@ -20,6 +20,9 @@ mean given F_t. The second is not a martingale difference (s_t contains informat
 does not), so Azuma's inequality does not apply. `Decomposition.check` tests the mean. `check_run` tests the
 inequalities that hold for every run, such as |R_3| ≤ ½ Σ_t |h_t(·; θ*) − h_t(·; θ_k)|₁.
 
+It is about a known observation model and known costs: if the agent learns them, terms are missing
+(`unknown_parts`), and the inequality may be wrong.
+
 H is the largest span of a relative value function. The `span` of a plan bounds it in practice, which is not
 proved, and a run does not store the plans of its θ_k. So H is *estimated* from the given plans, unless it is
 passed.

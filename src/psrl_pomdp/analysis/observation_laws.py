@@ -1,4 +1,9 @@
-"""The distribution of the next observation, from each state, after each action, under each kernel."""
+"""The distribution of the next observation, from each state, after each action, under each kernel.
+
+Classes of observations stand for observations without numbers. A divergence between two distributions of
+classes is at most that between the distributions themselves, because the class is a function of the
+observation.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +11,8 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..models import POMDP, Setting
+from ..models.stand_in import finite_stand_in
 from ..protocols import FiniteSupport
-
-CELLS = 64  # classes that stand for observations without numbers
-
-
-def numbered(setting: Setting) -> Setting:
-    """Return a setting with numbered observations: the given one, or one with cells in place of a density.
-
-    A divergence between two distributions of cells is at most that between the distributions themselves,
-    because the cell is a function of the observation.
-    """
-    return setting if setting.is_finite else setting.quantized(CELLS)
 
 
 def next_observations(model: POMDP) -> Array:
@@ -25,7 +20,7 @@ def next_observations(model: POMDP) -> Array:
 
     If costs are seen, o is a pair of observation and cost.
     """
-    table = numbered(model.setting).joint_observation
+    table = finite_stand_in(model.setting).joint_observation
     if table.ndim == 4:
         return np.asarray(np.einsum("ast,asto->aso", model.transition, table))
     return np.asarray(model.transition @ table)
@@ -36,7 +31,7 @@ def joint_matrices(model: POMDP, setting: Setting | None = None) -> Array:
 
     `setting` has the observation model; by default it is that of the model.
     """
-    table = numbered(setting or model.setting).joint_observation
+    table = finite_stand_in(setting or model.setting).joint_observation
     by_state = table if table.ndim == 4 else table[:, None]
     return np.asarray((model.transition[..., None] * by_state).transpose(0, 3, 1, 2))
 

@@ -24,7 +24,7 @@ from .common import (
 if TYPE_CHECKING:
     from ..analysis.assumptions import Assessment
     from ..analysis.bounds import Constant
-    from ..models import POMDP
+    from ..models import POMDP, Setting
     from ..protocols import Prior
 
 ASSUMPTION_FAILS = 3  # the exit code
@@ -81,9 +81,11 @@ def command(
     The output has a verdict with the reason for each assumption, and the regret bounds that follow. The
     planner decides assumption 1, that the optimal average does not depend on the initial state. For a finite
     prior, a proved bound decides assumption 2, that observations distinguish the kernels; the output lists
-    the pairs of kernels without such a bound, and the cost of confusing them. Assumptions 3 and 4, on the
-    errors of beliefs and kernels, are estimated from simulated runs and marked as estimates. The prior of a
-    model file is Dirichlet(1) on the transitions that have positive probability in the file.
+    the pairs of kernels without such a bound, and the cost of confusing them. If names of states cannot be
+    learned from observations, because a renaming leaves the prior unchanged, the output lists the renamings.
+    Assumptions 3 and 4, on the errors of beliefs and kernels, are estimated from simulated runs and marked as
+    estimates. The prior of a model file is Dirichlet(1) on the transitions that have positive probability in
+    the file.
 
     \b
     Exit codes:
@@ -130,6 +132,7 @@ def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
     """Return the results of `check` as plain data, with strings in place of infinite numbers."""
     document = {
         "model": model.name,
+        "observations": observations_in_words(model.setting),
         "prior": prior,
         "assumptions": [
             {"name": each.name, "verdict": each.verdict, "words": each.message, **each.numbers}
@@ -146,11 +149,31 @@ def summarize(model: POMDP, found: Assessment, prior: str) -> dict[str, Any]:
             }
             for each in found.confusions
         ],
+        "labels": [
+            {
+                "states": list(each.states),
+                "evidence": each.evidence,
+                "costs_agree": each.costs_agree,
+                "start_agrees": each.start_agrees,
+                "words": each.text(model.setting),
+            }
+            for each in found.labels
+        ],
         "bounds": _bounds(found),
         "conclusions": list(found.conclusions),
     }
     finite: dict[str, Any] = _finite_numbers(document)
     return finite
+
+
+def observations_in_words(setting: Setting) -> str:
+    """Return what is assessed in place of observations that are not numbered, or the empty string."""
+    if setting.is_finite:
+        return ""
+    from ..models.stand_in import finite_stand_in
+
+    count = finite_stand_in(setting).n_observations
+    return f"{setting.sensor.described()}, assessed by {count} classes, which say a little less"
 
 
 def _bounds(found: Assessment) -> dict[str, Any]:
@@ -206,6 +229,8 @@ def print_assessment(document: dict[str, Any]) -> None:
     out.print(Text(plain(document["model"] or "a model"), style="bold"))
     out.print()
     rows = [("prior", document["prior"])]
+    if document["observations"]:
+        rows.append(("observations", document["observations"]))
     rows += [
         (_label(each["name"]), f"{each['verdict']}: {each['words']}") for each in document["assumptions"]
     ]
@@ -214,6 +239,9 @@ def print_assessment(document: dict[str, Any]) -> None:
         rows.append(("span H", "{:.4g} to {:.4g}, scaled (as seen, not proved)".format(*span)))
     print_rows(rows)
     _print_list("Kernels without a margin", [each["words"] for each in document["confusions"]])
+    _print_list(
+        "Names of states that observations cannot tell", [each["words"] for each in document["labels"]]
+    )
     _print_list("What follows", document["conclusions"])
 
 

@@ -93,6 +93,10 @@ def prior_option(default: str) -> Callable[[Command], Command]:
     )
 
 
+seen_costs_option = click.option(
+    "--seen-costs", is_flag=True, help="Let the agents see the cost of every step.  [default: they do not]"
+)
+
 normalize_option = click.option(
     "--normalize",
     is_flag=True,

@@ -20,8 +20,9 @@ from .common import (
     plain,
     print_json,
     prior_option,
+    seen_costs_option,
 )
-from .run import asked_study, given_flags, names, refuse_misfits
+from .run import asked_study, given_flags, kind_in_cells, names, refuse_misfits
 from .study_display import engine_options, exit_if_failed, show_and_run
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ Examples:
     is_flag=True,
     help="Draw a new true model from the prior for each run.  [default: the model of the problem]",
 )
+@seen_costs_option
 @click.option("--seed", type=int, help="Seed of all random numbers.  [default: 0]")
 @click.option(
     "--out",
@@ -85,7 +87,8 @@ def command(
     reason. The folder --out holds the results, the tables runs.csv and episodes.csv, and the figure
     comparison.svg. With DIR, the folder of a study, nothing is run: the results that it has are compared.
 
-    --agents takes names that `psrl-pomdp plugins agents` lists, variants such as psrl-fixed-100, and
+    --agents takes names that `psrl-pomdp plugins agents` lists, variants such as psrl-fixed-100, names with
+    the ending -cells-K for agents that are given K cells in place of the readings of a density, and
     importable paths of classes, such as mymodule:MyAgent for a class in mymodule.py of the current directory.
     The class is called with (setting, seed=0), and its method act(observation) returns an action. The
     observation is None before the first one.
@@ -163,7 +166,7 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
         raise click.UsageError("--agents names no agent")
     for name in chosen:
         if name not in known:
-            known[name] = _plugin_agent(name, known, flags["prior"] or "")
+            known[name] = _in_cells(name, known) or _plugin_agent(name, known, flags["prior"] or "")
     agents = tuple(msgspec.convert(known[name], AgentSpec) for name in chosen)
     study = msgspec.structs.replace(study, agents=agents)
     refused = Experiment(study).refusals()
@@ -171,6 +174,12 @@ def _study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -> tup
     if not agents:
         raise InvalidModelError("; ".join(f"{label}: {why}" for label, why in refused.items()))
     return msgspec.structs.replace(study, agents=agents), refused
+
+
+def _in_cells(name: str, known: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the table of a study for a name with the ending -cells-K, or None for other names."""
+    found = kind_in_cells(name)
+    return known[found["kind"]] | {"name": name, "cells": found["cells"]} if found["kind"] in known else None
 
 
 def _plugin_agent(name: str, known: dict[str, dict[str, Any]], prior: str) -> dict[str, Any]:

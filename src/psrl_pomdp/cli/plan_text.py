@@ -19,6 +19,7 @@ _STATUS = {
     "work limit": "stopped at the work limit; more work may close the gap",
     "memory limit": "stopped at the memory limit; raise --memory-limit or --max-points",
     "interrupted": "interrupted; the bounds are valid",
+    "sensor limit": "stopped at the largest number of cells of readings; the bounds are valid",
     "stalled": "stalled: neither bound improves any more; `psrl-pomdp show` may say why",
 }
 
@@ -44,6 +45,7 @@ def plan_document(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
         "tolerance": tolerance,
         "depends_on_start": plan.depends_on_start,
         "span": None if plan.depends_on_start else list(plan.span),
+        "cells": plan.cells,
         "points": len(plan.grid),
         "nodes": len(plan.controller),
         "seconds": plan.rounds[-1].seconds if plan.rounds else 0.0,
@@ -58,11 +60,16 @@ def plan_document(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
 def _controller(plan: Plan, model: POMDP) -> dict[str, Any]:
     """Return the nodes of the controller with names. `vector` is over `states`.
 
-    A successor of null belongs to an observation that is impossible there.
+    A successor of null belongs to an observation that is impossible there. The observations of a density are
+    the cells of the plan.
     """
+    from ..report.observation_text import controller_labels, with_costs
     from ..report.policy_text import successors
 
-    observations = model.setting.observations
+    setting = model.setting
+    observations = setting.observations if setting.is_finite else controller_labels(plan, model)
+    if setting.seen_cost is not None:
+        observations = with_costs(setting, observations)
     rows = zip(plan.controller.actions, successors(plan, model), plan.controller.vectors, strict=True)
     nodes = [
         {
@@ -119,6 +126,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
             ),
         ),
         ("status", document["status_in_words"]),
+        *([("cells of readings", str(document["cells"]))] if document["cells"] else []),
         ("grid points", str(document["points"])),
         ("controller nodes", str(document["nodes"])),
         ("rounds", str(len(document["rounds"]))),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .common import console, json_option, print_json, print_rows
+
+if TYPE_CHECKING:
+    from ..models import Setting
 
 _EXAMPLES = """\b
 Examples:
@@ -35,7 +38,7 @@ def command(as_json: bool) -> None:
                 "name": entry.name,
                 "states": model.n_states,
                 "actions": model.n_actions,
-                "observations": model.n_observations,
+                "observations": observations_of(model.setting),
                 "family": len(model.family) if model.family else 0,
                 "title": entry.title,
                 "parameters": entry.parameters,
@@ -63,6 +66,16 @@ def command(as_json: bool) -> None:
     click.echo(
         "\nS states, A actions, O observations; kernels: the size of the finite prior, if there is one."
     )
+
+
+def observations_of(setting: Setting) -> int | str:
+    """Return the number of observations; "real" or "counts" if there are infinitely many."""
+    if setting.is_finite:
+        return setting.n_observations
+    if getattr(setting.sensor, "is_discrete", False):
+        return "counts"
+    dimension = getattr(setting.sensor, "dimension", None)
+    return "real" if dimension is None else f"vectors of {dimension}"
 
 
 def _sizes(row: dict[str, Any]) -> str:

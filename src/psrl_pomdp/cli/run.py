@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,14 @@ import click
 
 from ..errors import InvalidModelError
 from ..studies.agent_kinds import KINDS
-from .common import folder_for, json_option, model_argument, parameter_option, prior_option
+from .common import folder_for, json_option, model_argument, parameter_option, prior_option, seen_costs_option
 from .study_display import engine_options, finish, show_and_run
 
 if TYPE_CHECKING:
     from ..studies import Study
 
 VERIFY_DIFFERS = 4  # the exit code
+_IN_CELLS = re.compile(r"(.+)-cells-([1-9][0-9]{0,3})")
 _EXAMPLES = """\b
 Examples:
   psrl-pomdp run tiger --horizon 1000 --seeds 4
@@ -45,6 +47,7 @@ Examples:
     is_flag=True,
     help="Draw a new true model from the prior for each run.  [default: the model of the problem]",
 )
+@seen_costs_option
 @click.option("--seed", type=int, help="Seed of all random numbers.  [default: 0]")
 @click.option(
     "--out",
@@ -78,7 +81,11 @@ def command(
     (study.toml), a result for each run, and the tables runs.csv and episodes.csv; `psrl-pomdp report` turns
     it into a page. Each finished run is saved at once: after Ctrl-C or a crash, `psrl-pomdp resume DIR`
     computes only the missing runs. Results do not depend on the number of processes. A STUDY.toml sets
-    everything that the options set; the page "Studies" of the manual describes it.
+    everything that the options set, and more, such as an observation model that an agent has to learn; the
+    page "Studies" of the manual describes it.
+
+    A name with the ending -cells-K, such as memoryless-cells-8, is an agent that is given K cells in place of
+    the readings of a density. Agents that need finitely many observations can be used so.
 
     \b
     Exit codes:
@@ -127,10 +134,12 @@ def asked_study(what: str, parameters: tuple[str, ...], flags: dict[str, Any]) -
         "seed": flags["seed"] or 0,
         "truth": "prior" if flags["bayesian"] else "fixed",
         "agents": [
-            {"kind": kind} | ({"prior": prior} if prior and kind_of(kind).uses_prior else {})
-            for kind in agents
+            in_cells | ({"prior": prior} if prior and kind_of(in_cells["kind"]).uses_prior else {})
+            for in_cells in map(kind_in_cells, agents)
         ],
     }
+    if flags.get("seen_costs"):
+        words["seen_cost"] = "exact"
     if parameters:
         words["parameters"] = dict(map(parameter, parameters))
     study = study_from(words, "the command line")
@@ -142,6 +151,12 @@ def given_flags(parameters: tuple[str, ...], flags: dict[str, Any]) -> list[str]
     """Return the names of the options that the user gave; `--seed 0` counts as given."""
     given = [name for name, value in flags.items() if value is not None and value is not False]
     return [*given, "parameter"] if parameters else given
+
+
+def kind_in_cells(name: str) -> dict[str, Any]:
+    """Return the table of a study for a kind of agent, whose name may have the ending -cells-K."""
+    found = _IN_CELLS.fullmatch(name)
+    return {"kind": name} if found is None else {"kind": found[1], "name": name, "cells": int(found[2])}
 
 
 def names(listed: str) -> list[str]:
@@ -157,13 +172,17 @@ def refuse_misfits(study: Study) -> None:
     """
     from ..inference.choosing import DIRICHLET
     from ..studies.agent_kinds import kind_of
-
-    usual = ("", DIRICHLET)  # any problem has these
-    if not any(a.options or a.prior not in usual or kind_of(a.kind).may_reject_model for a in study.agents):
-        return
     from ..studies.experiment import Experiment
 
-    for label, why in Experiment(study).refusals().items():
+    usual = ("", DIRICHLET)  # any problem has these
+    experiment = Experiment(study)
+    own = experiment.problem.setting
+    fits_all = own.is_finite and not own.sensor_depends_on_previous and own.seen_cost is None
+    if fits_all and not any(
+        a.options or a.cells or a.prior not in usual or kind_of(a.kind).may_reject_model for a in study.agents
+    ):
+        return
+    for label, why in experiment.refusals().items():
         raise InvalidModelError(f"{label}: {why}")
 
 

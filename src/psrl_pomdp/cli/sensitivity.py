@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import InvalidModelError
 from .common import (
     console,
     find_model,
@@ -53,6 +54,12 @@ Examples:
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers."
 )
 @click.option(
+    "--cells",
+    type=click.IntRange(min=2),
+    metavar="K",
+    help="Put the readings of a density into K cells.  [default: a density is an error]",
+)
+@click.option(
     "--worth", type=click.FloatRange(min=0, min_open=True), default=50.0, show_default=True,
     help="Readings in each state that the told observation model is worth to the agent that learns it.",
 )  # fmt: skip
@@ -67,6 +74,7 @@ def command(
     horizon: int,
     seeds: int,
     seed: int,
+    cells: int | None,
     worth: float,
     workers: int | None,
     as_json: bool,
@@ -80,13 +88,23 @@ def command(
     The table has one row for each size of error: the regret of the agents with half the width of a 95 %
     interval, the share of actions in which the first agent differs from the optimal policy, and the share of
     runs in which the readings gave each agent an alarm, at a false-alarm rate of 1 %. In the first row the
-    error is 0. No file is written. The exit code is 0, or 1 after an error, which is described on stderr.
+    error is 0. A density of observations has no probabilities that could be wrong: --cells replaces it by
+    cells of readings, for the simulated system, too. No file is written. The exit code is 0, or 1 after an
+    error, which is described on stderr.
     """
     from ..inference.choosing import dirichlet_prior_of
     from ..studies.executors import local
     from ..studies.sensor_sensitivity import sensor_sensitivity
+    from ..studies.variants import in_cells
 
     model = find_model(what, parameters)
+    if cells is not None:
+        model = in_cells(model, cells)
+    elif not model.setting.is_finite:
+        raise InvalidModelError(
+            f"{what} has {model.setting.sensor.described()}, which have no table whose entries could be "
+            "wrong; --cells K puts them into K cells"
+        )
     radii = (0.0, 0.25 * radius, 0.5 * radius, radius)
     with local(workers or os.cpu_count() or 1) as pool:
         found = sensor_sensitivity(

@@ -18,6 +18,7 @@ from .common import (
     print_json,
     print_rows,
 )
+from .sensor_words import parameters_in_words, sensor_facts
 
 if TYPE_CHECKING:
     from ..models import POMDP
@@ -66,7 +67,9 @@ def summarize(model: POMDP) -> dict[str, Any]:
         "name": model.name,
         "states": list(setting.states),
         "actions": list(setting.actions),
-        "observations": list(setting.observations),
+        "observations": list(setting.observations) if setting.is_finite else [],
+        "sensor": sensor_facts(setting),
+        "first_sensor": sensor_facts(setting, first=True) if setting.has_first_observation else None,
         "values": {
             "kind": units.kind,
             "unit": units.name,
@@ -78,7 +81,8 @@ def summarize(model: POMDP) -> dict[str, Any]:
             setting.names.state(int(s)): float(setting.initial[s]) for s in np.flatnonzero(setting.initial)
         },
         "sensor_depends_on_action": setting.sensor_depends_on_action,
-        "reads_before_first_action": setting.first_observation is not None,
+        "sensor_depends_on_previous": setting.sensor_depends_on_previous,
+        "reads_before_first_action": setting.has_first_observation,
         "structure": {
             "communicating": facts.communicating,
             "weakly_communicating": facts.weakly_communicating,
@@ -154,7 +158,7 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         ("states", _count_and_names(summary["states"])),
         ("actions", _count_and_names(summary["actions"])),
-        ("observations", _count_and_names(summary["observations"])),
+        *_observations(summary),
         (values["kind"], f"{values['least']:g} to {values['most']:g}{unit}"),
         ("start", _start(summary["start"], len(summary["states"]))),
         (
@@ -175,6 +179,18 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         rows += [(f"assumption {label}", text) for label, text in zip(labels, texts, strict=True)]
         rows.append(("parameters", ", ".join(f"{k}={v}" for k, v in summary["parameters"].items()) or "none"))
         rows.append(("source", summary["source"]))
+    return rows
+
+
+def _observations(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    sensor = summary["sensor"]
+    if sensor["is_finite"]:
+        return [("observations", _count_and_names(summary["observations"]))]
+    rows: list[tuple[str, str]] = []
+    for label, found in (("observations", sensor), ("before the actions", summary["first_sensor"])):
+        if found is not None and (found != sensor or not rows):
+            words = parameters_in_words(found["parameters"], summary["states"], summary["actions"])
+            rows.append((label, "; ".join([found["described"], *words])))
     return rows
 
 
@@ -199,9 +215,12 @@ def _sensor(summary: dict[str, Any]) -> str:
     by_action = (
         "changes with the action" if summary["sensor_depends_on_action"] else "the same for all actions"
     )
+    if summary["sensor_depends_on_previous"]:
+        by_action += " and with the state before it"
+    classes = "" if summary["sensor"]["is_finite"] else f" of {summary['sensor']['classes']} classes"
     if facts["perfect_observation"]:
         return f"{by_action}; shows the state"
-    return f"{by_action}; smallest singular value {facts['sensor_margin']:.3g}"
+    return f"{by_action}; smallest singular value{classes} {facts['sensor_margin']:.3g}"
 
 
 def _dynamics(facts: dict[str, Any]) -> str:

@@ -24,8 +24,10 @@ from ..models import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import snapshots
-from .encoding import State, action_number, same_prior
+from .encoding import Many, State, action_number, same_prior
 from .finite_prior import FinitePrior
+from .learned_tables import TablePosterior
+from .mean_settings import mean_of_settings
 from .model_fit import ModelFit, model_fit, resume_test, saved_test
 from .predictive_test import kind_of_code
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
@@ -33,7 +35,7 @@ from .saved_states import filters_in, time_in
 from .step_codes import Reading, Steps
 
 
-class FinitePosterior:
+class FinitePosterior(TablePosterior):
     """The posterior of a `FinitePrior`: weights of the kernels, the belief under each, and expected counts.
 
     Parameters
@@ -111,18 +113,18 @@ class FinitePosterior:
             raise self._codes.impossible(reading, action, "every kernel of positive weight")
         self.time += 1
 
-    def update_many(
-        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: npt.ArrayLike | None = None
-    ) -> None:
+    def update_many(self, actions: npt.ArrayLike, observations: Many, costs: Many | None = None) -> None:
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
         steps = self._codes.steps(actions, observations, costs)
-        a, codes, rows = steps.actions, steps.codes, steps.rows
-        kinds = self._codes.cells.numbers_after(a, steps.values) if len(rows) else codes
+        a, codes, rows, values = steps
+        kinds = self._codes.cells.numbers_after(a, values) if len(rows) else codes
         done = filtering.update_many(self._filters, a, codes, rows, kinds)
         self.time += done
         if done < len(a):
-            reading = Reading(int(codes[done]), rows[done] if len(rows) else None)
+            reading = Reading(int(codes[done]))
+            if len(rows):
+                reading = Reading(int(codes[done]), rows[done], values[done])
             raise self._codes.impossible(reading, int(a[done]), "every kernel of positive weight")
 
     def filter_bank(self) -> tuple[filtering.FilterBank, PossibleStates, RefreshRule]:
@@ -173,13 +175,24 @@ class FinitePosterior:
         weights = weights if weights.any() else alive / alive.sum()
         return np.asarray(weights @ beliefs / weights.sum())
 
+    def _sensor_tables(self) -> Array | None:
+        sensors = self.prior.sensors
+        return None if sensors is None else np.moveaxis(sensors, 0, -1)
+
+    def _cost_tables(self) -> Array | None:
+        return None  # all kernels share the costs
+
     def mean(self) -> Array:
         """Return E[θ | F_t], shape [A, S, S′]."""
         return np.asarray(np.tensordot(self.weights, self.prior.kernels, axes=1))
 
     def mean_model(self) -> ModelSample:
         """Return the posterior mean of θ, which is usually not in the set, and the mean belief."""
-        return ModelSample(self.mean(), self.weights @ self.beliefs)
+        setting = None
+        if self.prior.sensors is not None:
+            settings = [self.prior.setting_of(m) for m in range(len(self.prior))]
+            setting = mean_of_settings(settings, self.weights)
+        return ModelSample(self.mean(), self.weights @ self.beliefs, None, setting)
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the most probable kernel of the set; `near` is not used."""

@@ -118,7 +118,7 @@ class FinitePrior(Frozen):
 
     @cached_property
     def factors(self) -> Array | None:
-        """κ η of each kernel by step number, shape [A·R, S, S′, M]; None if the observation model is known."""
+        """κ η of each kernel by step number, shape [A·R, S, S′, M]; None if all share one model."""
         if self.sensors is None:
             return None
         tables = np.moveaxis(self.sensors, 0, -1)
@@ -153,7 +153,7 @@ class FinitePrior(Frozen):
         return np.asarray(self.initial[same[0]]) if len(same) else self.setting.initial
 
     def replace(self, *, setting: Setting) -> FinitePrior:
-        """Return the same kernels, weights, initial distributions and observation models in another setting."""
+        """Return the same kernels, with all that belongs to them, in another setting."""
         return FinitePrior(setting, self.kernels, self.weights, self.initial, self.sensors)
 
     def kernel_group(self, rng: np.random.Generator) -> FixedGroup:

@@ -33,10 +33,11 @@ def allowed_permutations(rows: FreeRows) -> list[Index]:
     must share one again.
     """
     n_states = rows.codes.n_states
-    return [pi for pi in _candidates(n_states) if row_map(rows, pi) is not None]
+    return [pi for pi in candidates(n_states) if row_map(rows, pi) is not None]
 
 
-def _candidates(n_states: int) -> Iterator[Index]:
+def candidates(n_states: int) -> Iterator[Index]:
+    """Yield the renamings that are tried: all of them, or with more than five states all exchanges."""
     if factorial(min(n_states, 20)) <= _MOST:
         yield from (np.array(pi) for pi in list(permutations(range(n_states)))[1:])
         return
@@ -58,10 +59,9 @@ def row_map(rows: FreeRows, pi: Index) -> tuple[Index, Index] | None:
     tables: list[tuple[RowTable, Index, Array]] = [
         (rows.kernel, transition_columns, rows.kernel.fixed[:, pi][..., pi])
     ]
-    known_observation = rows.codes.setting.observation
     if rows.sensor is not None:
         tables.append((rows.sensor, np.arange(width), rows.sensor.fixed[..., pi, :]))
-    elif not np.array_equal(_renamed_states(known_observation, pi), known_observation):
+    elif not rows.codes.has_rows and not _is_invariant(rows.codes.setting.observation, pi):
         return None
     seen = rows.codes.setting.seen_cost
     if rows.costs is not None:
@@ -82,8 +82,9 @@ def row_map(rows: FreeRows, pi: Index) -> tuple[Index, Index] | None:
     return source, columns
 
 
-def _renamed_states(observation: Array, pi: Index) -> Array:
-    return observation[:, pi] if observation.ndim == 3 else observation[:, pi][:, :, pi]
+def _is_invariant(observation: Array, pi: Index) -> bool:
+    renamed = observation[:, pi] if observation.ndim == 3 else observation[:, pi][:, :, pi]
+    return np.array_equal(renamed, observation)
 
 
 def log_prior(rows: FreeRows, log_rows: Array) -> Array:
@@ -94,18 +95,19 @@ def log_prior(rows: FreeRows, log_rows: Array) -> Array:
 
 
 def renamed(rows: FreeRows, log_rows: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Propose a random renaming for each kernel.
+    """Propose a random renaming for each kernel, which may be the identity.
 
-    Returns the renamed rows, shape [R, W, N], and which kernels the proposal is worth a try for, shape [N]:
-    the others would be rejected, because the prior density of the proposal is too low.
+    Without the identity, two states of an ensemble would be exchanged in all kernels or in none. Returns the
+    renamed rows, shape [R, W, N], and which kernels the proposal is worth a try for, shape [N]: the others
+    have the identity, or would be rejected, because the prior density of the proposal is too low.
     """
-    proposed = log_rows.copy()
-    choices = rng.integers(len(rows.permutations), size=log_rows.shape[-1])
-    for number in np.unique(choices):
+    proposed, identity = log_rows.copy(), len(rows.permutations)
+    choices: Index = np.asarray(rng.integers(identity + 1, size=log_rows.shape[-1]), np.int64)
+    for number in np.unique(choices[choices < identity]).tolist():
         mapped = row_map(rows, rows.permutations[number])
         assert mapped is not None
         source, columns = mapped
         mine = choices == number
         proposed[..., mine] = log_rows[source[:, None], columns][..., mine]
     hopeful = log_prior(rows, proposed) - log_prior(rows, log_rows) > _HOPELESS
-    return proposed, np.asarray(hopeful)
+    return proposed, np.asarray(hopeful & (choices < identity))

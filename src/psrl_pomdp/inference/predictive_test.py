@@ -45,7 +45,8 @@ EVERY = 16  # the expected distribution is recorded for one of so many readings
 # Entries of `PredictiveTest.numbers`: t; the number of readings that were tested; the kind of the last
 # reading, K if there is none; the largest log E; the largest E, infinite if it is above 1e100; t at which the
 # test began; for each of four alternatives M exp(−log_scale), log_scale, exp(−log_scale), the largest of the
-# terms of `MASS` that belong to one start each, and t of this start; and t of the first alarm at each level, 0 before it.
+# terms of `MASS` that belong to one start each, and t of this start; and t of the first alarm at each level,
+# 0 before it.
 TIME, TESTED, LAST, LARGEST, PEAK, SINCE = 0, 1, 2, 3, 4, 5
 MASS, LOG_SCALE, UNIT, LEADING, BEGIN, REACHED, _END = 6, 10, 14, 18, 22, 26, 32
 # Entries of `PredictiveTest.layout`: the number of rows of `counts` for one action and memory; A; K; R; and

@@ -292,10 +292,12 @@ def beliefs_and_visits(
     space: Workspace,
     factors: Array | None = None,
     start: Array | None = None,
+    rows: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return h_t [S, N] and φ_t [A, S, X, N] of kernels [A, S, S′, N], from the whole history.
 
-    `factors` and `start` are those of each kernel, if the kernels have observation models of their own.
+    `factors` and `start` are those of each kernel, if the kernels have observation models of their own, and
+    `rows[T, S·N]` are the likelihoods of readings, if these differ between kernels.
     """
     space.fit(past.length)
     space.tabulate(kernels, factors)
@@ -304,7 +306,7 @@ def beliefs_and_visits(
     visits(
         space.states,
         past.codes,
-        past.rows,
+        past.rows if rows is None else rows,
         space.action_of,
         past.length,
         space.start(past.start if start is None else start),

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array, Index
-from ..sensors.dirichlet import DirichletTable
 from .dirichlet_prior import DirichletPrior
 from .history import History
 from .permutations import allowed_permutations
@@ -123,7 +122,7 @@ class FreeRows:
         return self.sensor.expanded(self.probabilities(log_rows))[:, past.first.code]
 
     def start(self, log_rows: Array, past: History) -> Array:
-        """Return h_1 up to a factor: shape [S] if all kernels share it, else h(s) η(o_1 | s) of shape [S, N]."""
+        """Return h_1 up to a factor, shape [S]; or h(s) η(o_1 | s) under each kernel, shape [S, N]."""
         if past.first is None or not self.learns_from_first:
             return past.start
         assert self.initial is not None
@@ -166,6 +165,11 @@ class FreeRows:
         """The renamings of the states that leave the known parts of the tables unchanged."""
         return allowed_permutations(self) if self.has_tables else []
 
+    @cached_property
+    def renamings(self) -> list[Index]:
+        """The renamings of the states that leave the rows unchanged, if the density is unknown."""
+        return allowed_permutations(self)
+
 
 def free_rows(prior: DirichletPrior) -> FreeRows:
     """Return the free rows of a prior, and the places that they belong to."""
@@ -207,8 +211,3 @@ def _places(
 
 def _mean(concentration: Array) -> Array:
     return np.asarray(concentration / concentration.sum(axis=-1, keepdims=True))
-
-
-def table_support(table: DirichletTable | None) -> npt.NDArray[np.bool_] | None:
-    """Return the entries of an unknown table that are possible, or None without a table."""
-    return None if table is None else table.support

@@ -269,14 +269,14 @@ class StepCodes:
 
     @property
     def observation_of(self) -> Index:
-        """The number of each code among the complete ones, −1 if observation or cost are missing, shape [R]."""
+        """The number of each code among the complete ones, shape [R]; −1 if a part is missing."""
         found = np.full(self.n_codes, -1)
         found[self.full_codes] = np.arange(len(self.full_codes))
         return found
 
     @property
     def full_codes(self) -> Index:
-        """The codes of observations that are complete, shape [O·max(C, 1)]: those that a policy plans with."""
+        """The codes of complete observations, shape [O·max(C, 1)]: those that a policy plans with."""
         o = np.arange(self.n_observations)[:, None]
         return (o * (self.n_costs + 1) + np.arange(max(self.n_costs, 1))).reshape(-1)
 

@@ -97,7 +97,7 @@ class EnvironmentLearner:
         return self.agent.time
 
     def act(self, observation: Any, reward: float | None = None) -> int:
-        """Return the next action, a number from 0 on, after an observation and the reward of the last action."""
+        """Return the next action, from 0 on, after an observation and the reward of the last action."""
         number = self.discretization.observation(observation)
         if reward is None:
             return self.agent.act(number)

@@ -315,8 +315,8 @@ class _BoxDoor(_Door):
         self.dimension = setting.sensor.dimension
         if not isinstance(env.observation_space, Box) or self.acts.n != setting.n_actions:
             raise InvalidModelError(
-                f"the environment has {self.acts.n} actions and observations in {env.observation_space}, and the "
-                f"agent was told {setting.n_actions} actions and {setting.sensor.described()}"
+                f"the environment has {self.acts.n} actions and observations in {env.observation_space}, and "
+                f"the agent was told {setting.n_actions} actions and {setting.sensor.described()}"
             )
         size = int(np.prod(env.observation_space.shape))
         if size != (self.dimension or 1):

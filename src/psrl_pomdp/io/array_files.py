@@ -16,13 +16,16 @@ Observations that are real numbers, counts or vectors have a `sensor` instead of
 `first_sensor` (or null, if there is no observation before the first action) instead of `first_observation`:
 
     "sensor": {"family": "gaussian", "means": [1.0, 0.0], "sds": [0.5, 0.5]}
+
+If the agent sees the cost of each action, `seen_cost` is "exact", or gives the distribution of the costs that
+it sees: `{"values": [C], "probabilities": [A, S, C], "edges": [C - 1]}`, of which `edges` are optional.
 """
 
 from __future__ import annotations
 
 import io
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -32,6 +35,7 @@ from .._serialization.archives import SizeLimit, unpack
 from .._utils.arrays import Array, Names, checked_names, numbers
 from ..errors import InvalidModelError, ParseError
 from ..models import POMDP, SENSOR, Kind, Setting, Units
+from ..sensors.costs import SeenCosts
 from ..sensors.records import from_record
 from .rows import RowRule
 from .sensor_fields import sensor_fields
@@ -49,6 +53,14 @@ class UnitsFile(msgspec.Struct, forbid_unknown_fields=True):
     name: str = ""
 
 
+class SeenCostFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The field `seen_cost`: the distribution of the costs that the agent sees."""
+
+    values: Nested
+    probabilities: Nested
+    edges: Nested | None = None
+
+
 class Metadata(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Everything about a model that is not an array."""
 
@@ -58,6 +70,7 @@ class Metadata(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     observations: list[str] | None = None
     name: str = ""
     remarks: list[str] = []
+    seen_cost: SeenCostFile | Literal["exact"] | None = None
     sensor: dict[str, Any] | None = None
     first_sensor: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
 
@@ -131,7 +144,7 @@ def read_npz(data: bytes, path: str = "", *, max_entries: int, rows: RowRule | N
 
 def _metadata(model: POMDP) -> dict[str, Any]:
     names, units = model.setting.names, model.setting.units
-    metadata = {
+    metadata: dict[str, Any] = {
         "name": model.name,
         "remarks": list(model.remarks),
         "units": {"low": units.low, "high": units.high, "kind": units.kind, "name": units.name},
@@ -139,6 +152,11 @@ def _metadata(model: POMDP) -> dict[str, Any]:
         "actions": names.actions,
         "observations": names.observations,
     }
+    seen = model.setting.seen_cost
+    if seen is not None:
+        metadata["seen_cost"] = {"values": seen.values.tolist(), "probabilities": seen.probabilities.tolist()}
+        if seen.edges is not None:
+            metadata["seen_cost"]["edges"] = seen.edges.tolist()
     return {key: value for key, value in metadata.items() if value} | sensor_fields(model.setting)
 
 
@@ -205,7 +223,7 @@ def _with_sensor(metadata: Metadata, arrays: dict[str, Any], max_entries: int, r
     first: Any = SENSOR if metadata.first_sensor is msgspec.UNSET else metadata.first_sensor
     if isinstance(first, dict):
         first = from_record(first, "first_sensor", max_entries=max_entries)
-    return _scaled_setting(metadata, arrays, value, (sensor, initial, first), names)
+    return _scaled_setting(metadata, arrays, value, (sensor, initial, first), names, max_entries)
 
 
 def _setting(
@@ -234,11 +252,29 @@ def _setting(
     if metadata.first_sensor is not msgspec.UNSET:
         raise InvalidModelError("first_sensor goes with sensor; give first_observation with observation")
     first = rows.get("first_observation", default_first)
-    return _scaled_setting(metadata, arrays, value, (rows["observation"], rows["initial"], first), names)
+    return _scaled_setting(
+        metadata, arrays, value, (rows["observation"], rows["initial"], first), names, max_entries
+    )
+
+
+def _seen_cost(
+    given: SeenCostFile | Literal["exact"] | None, n_pairs: int, max_entries: int
+) -> SeenCosts | Literal["exact"] | None:
+    """Return the costs that are seen; `n_pairs` is the number of pairs of action and state."""
+    if not isinstance(given, SeenCostFile):
+        return given
+    if n_pairs * len(given.values) > max_entries:
+        raise InvalidModelError(f"seen_cost is too large: the limit is {max_entries} numbers in an array")
+    return SeenCosts(given.values, given.probabilities, given.edges)
 
 
 def _scaled_setting(
-    metadata: Metadata, arrays: dict[str, Any], value: Array, parts: tuple[Any, Any, Any], names: Names
+    metadata: Metadata,
+    arrays: dict[str, Any],
+    value: Array,
+    parts: tuple[Any, Any, Any],
+    names: Names,
+    max_entries: int,
 ) -> Setting:
     """Return the setting with these costs or rewards, observation model, start and first observation."""
     observation, initial, first = parts
@@ -246,6 +282,7 @@ def _scaled_setting(
         "states": names.states,
         "actions": names.actions,
         "observations": names.observations,
+        "seen_cost": _seen_cost(metadata.seen_cost, value.size, max_entries),
     }
     if "reward" in arrays:
         if metadata.units is not None:

@@ -15,7 +15,8 @@ The arrays of a model are the paper's (S, A, θ, C, O, η). The action is always
 
 from .._utils.frozen import Frozen
 from .pomdp import POMDP, kernel
-from .setting import SENSOR, Setting
+from .setting import Setting
+from .setting_parts import SENSOR
 from .units import Kind, Units
 
 __all__ = ["POMDP", "SENSOR", "Frozen", "Kind", "Setting", "Units", "kernel"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,23 +12,19 @@ import numpy.typing as npt
 from .._utils.arrays import Array, Names, checked_names, distributions, finite, frozen, numbers, shaped
 from .._utils.frozen import Frozen
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from ..sensors.base import ContinuousSensor, SensorBase
+from ..sensors.base import SensorBase
 from ..sensors.costs import SeenCosts
 from ..sensors.table import TableSensor
+from .setting_parts import (
+    SENSOR,
+    SensorItself,
+    as_given,
+    first_sensor_of,
+    scaled_costs,
+    seen_cost_of,
+    sensor_of,
+)
 from .units import Units
-
-
-class _SensorItself:
-    """The default of `first_observation`.
-
-    It stands for the observation model if this model does not depend on the action, and for None otherwise.
-    """
-
-    def __repr__(self) -> str:
-        return "SENSOR"
-
-
-SENSOR: Final = _SensorItself()
 
 
 class Setting(Frozen):
@@ -84,7 +80,7 @@ class Setting(Frozen):
         observation: npt.ArrayLike | SensorBase,
         cost: npt.ArrayLike,
         initial: npt.ArrayLike,
-        first_observation: npt.ArrayLike | SensorBase | _SensorItself | None = SENSOR,
+        first_observation: npt.ArrayLike | SensorBase | SensorItself | None = SENSOR,
         *,
         units: Units | str = "",
         seen_cost: SeenCosts | Literal["exact"] | None = None,
@@ -95,16 +91,16 @@ class Setting(Frozen):
         given_cost = numbers("cost", cost, "as")
         n_actions, n_states = given_cost.shape
         names = Names(checked_names("states", states, n_states), checked_names("actions", actions, n_actions))
-        sensor, names = _sensor(observation, given_cost.shape, names, observations)
-        scaled, units = _scaled(finite("cost", given_cost, "as", names), units, names)
+        sensor, names = sensor_of(observation, given_cost.shape, names, observations)
+        scaled, units = scaled_costs(finite("cost", given_cost, "as", names), units, names)
         meaning = f"{n_actions} actions and {n_states} states (the shape of cost)"
         start = shaped("initial", numbers("initial", initial, "s"), (n_states,), meaning)
         self._set(
             sensor=sensor,
             cost=frozen(scaled),
             initial=frozen(distributions("initial", start, "s", names)),
-            first_sensor=_first_sensor(first_observation, sensor, names),
-            seen_cost=_seen_cost(seen_cost, units.from_scaled(scaled), given_cost.shape),
+            first_sensor=first_sensor_of(first_observation, sensor, names),
+            seen_cost=seen_cost_of(seen_cost, units.from_scaled(scaled), given_cost.shape),
             units=units,
             names=names,
         )
@@ -115,7 +111,7 @@ class Setting(Frozen):
         observation: npt.ArrayLike | SensorBase,
         reward: npt.ArrayLike,
         initial: npt.ArrayLike,
-        first_observation: npt.ArrayLike | SensorBase | _SensorItself | None = SENSOR,
+        first_observation: npt.ArrayLike | SensorBase | SensorItself | None = SENSOR,
         *,
         units: str = "",
         seen_cost: SeenCosts | Literal["exact"] | None = None,
@@ -164,6 +160,78 @@ class Setting(Frozen):
             observations=observations,
         )
 
+    @classmethod
+    def from_log(
+        cls,
+        true_states: Sequence[Any] | npt.ArrayLike,
+        readings: Sequence[Any] | npt.ArrayLike,
+        cost: npt.ArrayLike,
+        initial: npt.ArrayLike,
+        *,
+        taken: Sequence[Any] | npt.ArrayLike | None = None,
+        family: str = "table",
+        states: Sequence[str] | None = None,
+        actions: Sequence[str] | None = None,
+        observations: Sequence[str] | None = None,
+        **parts: Any,
+    ) -> Setting:
+        """Return a setting whose observation model is estimated from observations in known states.
+
+        The setting takes the estimate as if it were exact. If a table is estimated from few observations,
+        give a prior the `DirichletSensor` that `calibrate` returns, so that the agent goes on learning the
+        table.
+
+        Parameters
+        ----------
+        true_states, readings, taken
+            The state, the observation, and optionally the action before it, of each entry of a log: numbers
+            or names. The arguments `states`, `observations` and `actions` of `psrl_pomdp.calibrate`.
+        cost, initial, states, actions, observations
+            As for `Setting`.
+        family
+            "table", or the family of a density, as for `psrl_pomdp.calibrate`.
+        **parts
+            Further arguments of `Setting`.
+
+        Returns
+        -------
+        Setting
+            The setting.
+
+        Raises
+        ------
+        InvalidModelError
+            If the lists do not fit together, or an array does not fit the others.
+
+        Warns
+        -----
+        CalibrationWarning
+            If the observations do not tell two states apart, or there are none in a state.
+
+        >>> log = ["sound", "worn"] * 20, ["quiet", "alarm"] * 19 + ["quiet", "quiet"]
+        >>> setting = Setting.from_log(*log, cost=[[0.0, 50.0], [20.0, 20.0]], initial=[1.0, 0.0],
+        ...                            states=["sound", "worn"], observations=["quiet", "alarm"])
+        >>> setting.observation[0].round(2).tolist()
+        [[0.98, 0.02], [0.07, 0.93]]
+        """
+        from ..sensors.calibration import calibrate
+        from ..sensors.dirichlet import DirichletSensor
+
+        n_actions, n_states = numbers("cost", cost, "as").shape
+        found = calibrate(
+            true_states,
+            readings,
+            n_states,
+            taken,
+            family=family,
+            n_actions=None if taken is None else n_actions,
+            state_names=states,
+            action_names=None if taken is None else actions,
+            observation_names=observations,
+        )
+        sensor = found.mean if isinstance(found, DirichletSensor) else found
+        return cls(sensor, cost, initial, states=states, actions=actions, observations=observations, **parts)
+
     def replace(self, **changes: Any) -> Setting:
         """Return a copy of this setting with some of its parts replaced.
 
@@ -190,10 +258,10 @@ class Setting(Frozen):
         [0.5, 0.5]
         """
         parts = {
-            "observation": _as_given(self.sensor),
+            "observation": as_given(self.sensor),
             "cost": self.cost,
             "initial": self.initial,
-            "first_observation": _as_given(self.first_sensor),
+            "first_observation": as_given(self.first_sensor),
             "units": self.units,
             "seen_cost": self.seen_cost,
             "states": self.names.states,
@@ -378,118 +446,3 @@ class Setting(Frozen):
             f"Setting({self.n_states} states, {self.n_actions} actions, {self.sensor.described()}, "
             f"{self.units.kind} {self.units.low:g} to {self.units.high:g}{unit})"
         )
-
-
-def _as_given(sensor: SensorBase | None) -> Array | SensorBase | None:
-    """Return a sensor as the constructor of `Setting` takes it."""
-    if not isinstance(sensor, TableSensor):
-        return sensor
-    return sensor.table[0] if len(sensor.table) == 1 and sensor.table.ndim == 3 else sensor.table
-
-
-def _sensor(
-    given: npt.ArrayLike | SensorBase, shape: tuple[int, ...], names: Names, observations: object
-) -> tuple[SensorBase, Names]:
-    """Return the observation model for costs of `shape`, and the names with those of the observations."""
-    n_actions, n_states = shape
-    meaning = f"{n_actions} actions and {n_states} states (the shape of cost)"
-    if isinstance(given, TableSensor):
-        given = given.table
-    if isinstance(given, SensorBase):
-        if given.n_states != n_states or given.n_actions not in (None, n_actions):
-            after = "" if given.n_actions is None else f"{given.n_actions} actions and "
-            raise InvalidModelError(
-                f"observation is a sensor for {after}{given.n_states} states, expected {meaning}"
-            )
-        if observations is not None:
-            raise InvalidModelError(
-                f"observations has names, but this setting has {given.described()}, which are not numbered"
-            )
-        return given, names
-    if isinstance(given, type) or callable(given):
-        raise InvalidModelError(
-            f"observation is {given!r}: pass a table of numbers or an object such as "
-            "GaussianSensor(means, sds)"
-        )
-    table = numbers("observation", given, "aso|so|asto")
-    if table.ndim == 2:
-        table = np.broadcast_to(table, (n_actions, *table.shape))
-    n_observations = table.shape[-1]
-    found = Names(names.states, names.actions, checked_names("observations", observations, n_observations))
-    shaped("observation", table, (n_actions, *[n_states] * (table.ndim - 2), n_observations), meaning)
-    axes = "aso" if table.ndim == 3 else "asto"
-    return TableSensor(distributions("observation", table, axes, found)), found
-
-
-def _scaled(own: Array, units: Units | str, names: Names) -> tuple[Array, Units]:
-    """Return costs in [0, 1] and their units.
-
-    Costs are rescaled if `units` is a name. If `units` is a `Units`, costs outside [0, 1] raise
-    `InvalidModelError`.
-    """
-    if not isinstance(units, Units):
-        units = Units.spanning(own, name=units)
-        return units.to_scaled(own), units
-    outside = (own < 0.0) | (own > 1.0)
-    if outside.any():
-        a, s = (int(i) for i in np.argwhere(outside)[0])
-        raise InvalidModelError(
-            f"{names.entry('cost', 'as', (a, s))} is {own[a, s]:g}, outside [0, 1]: "
-            "with `units` as a `Units`, costs must be scaled to [0, 1]"
-        )
-    return own, units
-
-
-def _seen_cost(
-    given: SeenCosts | Literal["exact"] | None, own_cost: Array, sizes: tuple[int, ...]
-) -> SeenCosts | None:
-    """Return the costs that are seen, of which "exact" are those of the setting."""
-    if given == "exact":
-        return SeenCosts.exact(own_cost)
-    if given is None or isinstance(given, SeenCosts):
-        if given is not None and given.probabilities.shape[:2] != sizes:
-            n_actions, n_states = given.probabilities.shape[:2]
-            raise InvalidModelError(
-                f"seen_cost is for {n_actions} actions and {n_states} states, "
-                f"expected {sizes[0]} actions and {sizes[1]} states (the shape of cost)"
-            )
-        return given
-    raise InvalidModelError(f'seen_cost is {given!r}: expected "exact", a SeenCosts or None')
-
-
-def _first_sensor(
-    first: npt.ArrayLike | SensorBase | _SensorItself | None, sensor: SensorBase, names: Names
-) -> SensorBase | None:
-    """Return the observation model before the first action, with one action."""
-    if first is None:
-        return None
-    if isinstance(first, _SensorItself):
-        if isinstance(sensor, TableSensor):
-            table = sensor.table
-            return None if table.ndim == 4 or (table != table[0]).any() else TableSensor(table[:1])
-        return None if sensor.depends_on_previous or sensor.n_actions is not None else sensor
-    if isinstance(sensor, TableSensor):
-        if isinstance(first, SensorBase) and not isinstance(first, TableSensor):
-            raise InvalidModelError(
-                f"first_observation has {first.described()}, but the later ones are {sensor.described()}"
-            )
-        given = (
-            first.table[0] if isinstance(first, TableSensor) else numbers("first_observation", first, "so")
-        )
-        sizes = (sensor.n_states, sensor.n_observations)
-        shaped("first_observation", given, sizes, "the sensor's states and observations")
-        return TableSensor(distributions("first_observation", given, "so", names)[None])
-    assert isinstance(sensor, ContinuousSensor)
-    if not isinstance(first, ContinuousSensor) or (first.n_states, first.dimension) != (
-        sensor.n_states,
-        sensor.dimension,
-    ):
-        raise InvalidModelError(
-            f"first_observation is {first!r}: with {sensor.described()} it must be None, or a sensor of the "
-            "same kind of observations and number of states"
-        )
-    if first.depends_on_previous or first.n_actions is not None:
-        raise InvalidModelError(
-            "first_observation is a sensor that depends on an action: there is none before it"
-        )
-    return first

@@ -34,6 +34,7 @@ from .bound_pair import BoundPair
 from .dynamics import Dynamics
 from .limits import Limits
 from .lower.certificate import SLACK, LowerCertificate
+from .lower.informed import InformedCertificate
 from .multichain.bounds import MultichainBounds
 from .multichain.closed_classes import closed_classes
 from .parameters import PlannerParameters
@@ -41,14 +42,25 @@ from .plan_record import Status
 from .rounds import Round, iterate
 from .sensor_bracket import SensorBracket
 from .solution import Plan
+from .sparse.bound_pair import SparseBoundPair
+from .sparse.dynamics import SparseDynamics
 from .upper.evaluation import Controller
 
 FIRST_CELLS, MOST_CELLS = 4, 512
+SPARSE_CELLS = 16  # where dense arrays are too large
 _FINER = "finer"  # ends the rounds for one number of cells
 _WORTHWHILE = 0.15  # share of the gap that a round has to close for another one with as many cells
 _LEAST_WORTHWHILE = 0.01  # the same where the sensors make up little of the gap,
 _SENSOR_SHARE = 0.5  # that is, less than this share of it
 _STUCK = 0.7  # gap, as a share of that with a quarter of the cells, that is not due to the sensors
+
+
+@dataclass(frozen=True)
+class SparseRung:
+    """The two finite models for one number of cells, where dense arrays are too large."""
+
+    bracket: SensorBracket
+    states: tuple[int, ...]  # that the start can reach
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,11 @@ class Rung:
         above = POMDP(bracket.dilated_setting, model.transition)
         below = POMDP(bracket.quantized_setting, model.transition)
         return cls(n_cells, bracket, Dynamics.of(above), Dynamics.of(below, cells.error))
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """The states that the start can reach."""
+        return self.lower.states
 
     def carried(self, controller: Controller, earlier: QuantizedSensors) -> Index:
         """Return the successors of a controller for earlier cells, of which the present ones are parts."""
@@ -108,22 +125,28 @@ class ContinuousRun:
         self.progress = progress
         self.parameters = parameters
         self.attempts: list[tuple[Rung, BoundPair | MultichainBounds]] = []
+        self.sparse: tuple[SparseRung, SparseBoundPair] | None = None  # in place of all attempts
         self._multichain = False  # whether bounds are for the model's start only
 
     def begin(self, model: POMDP, warm_start: Plan | None) -> None:
         """Make the first attempt, which has bounds from the first moment on."""
+        if not self._begins_dense(model):
+            self._begin_sparse(model, warm_start)
+            return
         rung = self._rung(model, FIRST_CELLS)
         self._multichain = len(closed_classes(rung.lower)) > 1
         if warm_start is None or warm_start.bracket is None or self._multichain:
             self._attempt(rung)
             if warm_start is not None:
-                check_shape(warm_start, rung.lower)
+                check_shape(warm_start, model, rung.states)
             return
-        check_shape(warm_start, rung.lower)
+        check_shape(warm_start, model, rung.states)
         self._warm_start(model, rung, warm_start)
 
     def iterate(self, model: POMDP) -> str:
         """Run rounds with ever more cells until the gap is narrow enough; return how that ended."""
+        if self.sparse is not None:
+            return self.sparse[1].iterate(self.accuracy, self._stop, self.progress, False)
         while True:
             rung, bounds = self.attempts[-1]
             more = 2 * rung.n_cells
@@ -151,7 +174,8 @@ class ContinuousRun:
         above, grid = self._best_lower()
         below, controller = self._best_upper()
         lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
-        constant_cost = min(bounds.constant_cost for _, bounds in self.attempts)
+        tried = [bounds for _, bounds in self._all()]
+        constant_cost = min(bounds.constant_cost for bounds in tried)
         if status == "closed" or upper - lower <= self.accuracy.allowed(lower, upper, constant_cost):
             coarse = upper - lower > COARSE * at_stake(lower, upper, constant_cost)
             status = "coarse" if coarse else "closed"
@@ -164,8 +188,8 @@ class ContinuousRun:
             blind_cost=constant_cost,
             controller=controller,
             grid=grid,
-            rounds=tuple(r for _, bounds in self.attempts for r in bounds.rounds),
-            states=below.upper.states,
+            rounds=tuple(r for bounds in tried for r in bounds.rounds),
+            states=below.states,
             n_states=model.n_states,
             units=model.setting.units,
             actions=model.setting.actions,
@@ -173,10 +197,13 @@ class ContinuousRun:
             bracket=SensorBracket(first.quantized_setting, second.dilated_setting, first.cells, second.hubs),
         )
 
-    def _best_lower(self) -> tuple[Rung, LowerCertificate]:
+    def _all(self) -> list[tuple[Rung | SparseRung, BoundPair | MultichainBounds | SparseBoundPair]]:
+        return [*self.attempts] if self.sparse is None else [self.sparse]
+
+    def _best_lower(self) -> tuple[Rung | SparseRung, LowerCertificate | InformedCertificate]:
         """Return the certificate that proves most, and what it is about; of equal ones the first."""
-        best: tuple[Rung, LowerCertificate] | None = None
-        for rung, bounds in self.attempts:
+        best: tuple[Rung | SparseRung, LowerCertificate | InformedCertificate] | None = None
+        for rung, bounds in self._all():
             if bounds.certificate is None and isinstance(bounds, BoundPair) and best is None:
                 bounds.grid.certify()
             found = bounds.certificate
@@ -185,9 +212,9 @@ class ContinuousRun:
         assert best is not None
         return best
 
-    def _best_upper(self) -> tuple[Rung, Controller]:
-        best: tuple[Rung, Controller] | None = None
-        for rung, bounds in self.attempts:
+    def _best_upper(self) -> tuple[Rung | SparseRung, Controller]:
+        best: tuple[Rung | SparseRung, Controller] | None = None
+        for rung, bounds in self._all():
             found = bounds.controller
             if found is not None and (best is None or found.bound < best[1].bound - SLACK):
                 best = rung, found
@@ -200,13 +227,20 @@ class ContinuousRun:
         """Run rounds for one number of cells while they narrow the gap."""
 
         def stop() -> str | None:
-            if self.limits.expired():
-                return "time limit"
-            if self.max_work is not None and sum(each.work for _, each in self.attempts) >= self.max_work:
-                return "work limit"
+            reached = self._stop()
+            if reached is not None:
+                return reached
             return None if last or not self._is_finer_due(bounds.rounds) else _FINER
 
         return iterate(bounds, self.accuracy, stop, self.progress)
+
+    def _stop(self) -> str | None:
+        """Return the limit that was reached, or None."""
+        if self.limits.expired():
+            return "time limit"
+        if self.max_work is not None and sum(each.work for _, each in self._all()) >= self.max_work:
+            return "work limit"
+        return None
 
     def _is_finer_due(self, rounds: list[Round]) -> bool:
         """Return whether more cells promise to narrow the gap by more than further rounds.
@@ -233,6 +267,36 @@ class ContinuousRun:
         return len(self.attempts) > 1 and not self._is_stuck()
 
     # -- attempts -------------------------------------------------------------------------------
+
+    def _begins_dense(self, model: POMDP) -> bool:
+        """Return whether dense arrays for the first number of cells are the quickest start, and fit."""
+        setting, p = model.setting, self.parameters.representation
+        # Estimates, because hubs take a while to find where there are many states
+        rows = model.n_actions * setting.n_states * (FIRST_CELLS + 1) * setting.n_states
+        vertices = rows * (setting.n_states + self.parameters.grid.initial_points)
+        return rows * setting.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
+
+    def _begin_sparse(self, model: POMDP, warm_start: Plan | None) -> None:
+        """Make bounds on sparse arrays, with one number of cells."""
+        setting = model.setting
+        cells = quantized(setting.sensor, setting.first_sensor, SPARSE_CELLS)
+        hubs = dilated(setting.sensor, setting.first_sensor, SPARSE_CELLS)
+        bracket = bracket_of(model, cells, hubs)
+        lower = SparseDynamics.of(POMDP(bracket.dilated_setting, model.transition), self.limits)
+        upper = SparseDynamics.of(POMDP(bracket.quantized_setting, model.transition), self.limits)
+        if warm_start is not None:
+            check_shape(warm_start, model, lower.states)
+        bounds = SparseBoundPair(
+            lower,
+            self.limits,
+            self.max_points,
+            self.max_work or np.inf,
+            self.parameters,
+            upper.with_slack(cells.error),
+        )
+        if warm_start is not None and warm_start.controller.successors.shape[1] == cells.n_observations:
+            bounds.warm_start(warm_start.controller)
+        self.sparse = SparseRung(bracket, lower.states), bounds
 
     def _rung(self, model: POMDP, n_cells: int) -> Rung:
         """Return the models with so many cells; their compiled code is ready if they are large."""
@@ -331,8 +395,8 @@ def _carry_points(bounds: BoundPair, points: Array, values: Array) -> None:
         grid.append(points, values[n_states : n_states + len(points)], no_parents)
 
 
-def check_shape(earlier: Plan, dynamics: Dynamics) -> None:
-    """Raise `InvalidModelError` for a plan that cannot be the start of planning with these dynamics."""
+def check_shape(earlier: Plan, model: POMDP, states: tuple[int, ...]) -> None:
+    """Raise `InvalidModelError` for a plan that cannot be the start of planning for a model."""
     sizes = len(earlier.actions), earlier.states
-    if sizes != (dynamics.n_actions, dynamics.states) or earlier.bracket is None:
+    if sizes != (model.n_actions, states) or earlier.bracket is None:
         raise InvalidModelError("warm_start is a plan for a model of another shape")

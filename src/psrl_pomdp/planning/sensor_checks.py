@@ -8,6 +8,8 @@ of how cells and hubs were chosen matters.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from .._utils.arrays import Array, Index
@@ -22,6 +24,7 @@ from .sensor_bracket import SensorBracket
 _PARTS = 16  # into which intervals are divided: at least as many as for the claim
 _PIECES = 8  # of which the mass of a cell is added up
 _RELATIVE = 1e-13  # error of a sum of a few products
+_MOST_ENTRIES = 10_000_000  # of an array
 _SUMS = 4e-12  # error of the longest sums of nonnegative numbers
 
 
@@ -109,7 +112,7 @@ def _divided(edges: Array, parts: int) -> Array:
     """Return edges with the finite intervals divided into parts."""
     inner = edges[1:-1]
     steps = np.linspace(0.0, 1.0, parts, endpoint=False)
-    fine = [a + (b - a) * steps for a, b in zip(inner[:-1], inner[1:], strict=True)]
+    fine = [a + (b - a) * steps for a, b in pairwise(inner)]
     return np.unique(np.concatenate([edges[[0, -1]], inner[-1:], *fine]))
 
 
@@ -131,12 +134,13 @@ def check_hubs(sensor: ScalarSensor, action: int, claim: Dilation) -> None:
     shape = (*size.shape, n_states)
     if corners.shape != shape or shares.shape != shape or corners.min() < 0 or corners.max() >= len(hubs):
         raise CertificateError("corners point outside of the hubs")
-    made = np.einsum("fak,faks->fas", shares, hubs[corners]) * size[..., None]
-    if (
-        not (shares >= 0.0).all()
-        or not ((made <= points * (1.0 + _RELATIVE)) | (weights <= 0.0)[..., None]).all()
-    ):
-        raise CertificateError("hubs make up more of an atom than there is")
+    if not (shares >= 0.0).all():
+        raise CertificateError("a share is negative")
+    at_once = max(1, _MOST_ENTRIES // n_states**3)
+    for part in (slice(f, f + at_once) for f in range(0, len(points), at_once)):
+        made = np.einsum("fak,faks->fas", shares[part], hubs[corners[part]]) * size[part][..., None]
+        if not ((made <= points[part] * (1.0 + _RELATIVE)) | (weights[part] <= 0.0)[..., None]).all():
+            raise CertificateError("hubs make up more of an atom than there is")
     total = np.bincount(corners.ravel(), (shares * (weights * size)[..., None]).ravel(), len(hubs))
     most = (hubs.T * total)[:, n_states:] * (1.0 - _SUMS)
     table = claim.table

@@ -113,8 +113,8 @@ def railway(
         observations=_bins(cuts),
     )
     speed = bounded("speed", speed, 0.0, 5.0)
-    others = tuple(_railway(other) for other in (0.3, 1.0, 2.0, 4.0) if abs(other - speed) > 1e-9)
-    return Parts(setting, _railway(speed), others=others)
+    others = tuple(railway_kernel(other) for other in (0.3, 1.0, 2.0, 4.0) if abs(other - speed) > 1e-9)
+    return Parts(setting, railway_kernel(speed), others=others)
 
 
 def _binned(cuts: Array, mean: float, deviation: float) -> Array:
@@ -131,7 +131,8 @@ def _bins(cuts: Array) -> tuple[str, ...]:
     return ("lowest", *(f"bin-{i}" for i in range(1, len(cuts))), "highest")
 
 
-def _railway(speed: float) -> Array:
+def railway_kernel(speed: float) -> Array:
+    """Return the kernel [A, S, S′] of a track that degrades at this speed."""
     idle = np.array([[0.90, 0.09, 0.01], [0.01, 0.90, 0.09], [0.01, 0.05, 0.94]])
     worse = np.triu(idle, 1) * speed
     better = np.tril(idle, -1)

@@ -1,4 +1,4 @@
-"""Spectrum access: find an idle radio channel by sensing one channel at a time."""
+"""Spectrum access: find an idle radio channel by using and sensing one channel at a time."""
 
 from __future__ import annotations
 
@@ -70,6 +70,48 @@ def spectrum_access(
     )
     distinct = [other for other in others if np.abs(other - truth).max() > 1e-3]
     return Parts(setting, truth, others=tuple(distinct))
+
+
+@register(
+    "spectrum-access-acks",
+    title="Choose an idle radio channel from acknowledgments and from noisy sensing",
+    source="the problem spectrum-access, with acknowledgments as in Zhao, Tong, Swami and Chen (2007); "
+    "the numbers are chosen for this package",
+    assumptions=Assumptions(
+        bellman="holds: every joint state follows every other with positive probability (Platzman 1980)",
+        separation="fails: at some beliefs about a channel, two kernels give the next observation the same "
+        "distribution",
+        belief="open: the influence of the past on the state of a channel decays quickly under every policy",
+        kernel="open: a channel that is never used is never observed",
+    ),
+)
+def spectrum_access_acks(
+    stay_idle: Sequence[float] = (0.9, 0.7),
+    stay_busy: Sequence[float] = (0.7, 0.9),
+    false_alarm: float = 0.1,
+    missed: float = 0.15,
+    collision: float = 0.0,
+    delivered: float = 0.95,
+    captured: float = 0.02,
+) -> Parts:
+    """A secondary user of several radio channels is told whether its transmissions arrived.
+
+    States, actions and rewards are those of the problem spectrum-access. A transmission on a channel that is
+    idle is acknowledged with probability `delivered`, and one that collides with a primary user with
+    probability `captured`. Observations: whether the transmission of the last time slot was acknowledged, and
+    whether its channel is observed as idle or busy at the start of the next slot. The acknowledgment depends
+    on the state before the transition, and the sensing on the state after it.
+    """
+    parts = spectrum_access(stay_idle, stay_busy, false_alarm, missed, collision)
+    setting = parts.setting
+    chances = np.array([fraction("captured", captured), fraction("delivered", delivered)])
+    arrived = np.array([[chances[int(label.split("-")[i] == "idle")] for label in setting.states]
+                        for i in range(setting.n_actions)])  # fmt: skip
+    acknowledged = np.stack([arrived, 1 - arrived], axis=-1)  # [A, S, 2]
+    table = acknowledged[:, :, None, :, None] * setting.observation[:, None, :, None, :]
+    names = [f"{ack}-{sensed}" for ack in ("ack", "no-ack") for sensed in setting.observations]
+    both = setting.replace(observation=table.reshape(*table.shape[:3], 4), observations=names)
+    return Parts(both, parts.transition, others=parts.others)
 
 
 def _kernel(stay_idle: Sequence[float], stay_busy: Sequence[float]) -> Array:

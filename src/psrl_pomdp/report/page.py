@@ -25,6 +25,7 @@ import msgspec
 from .._serialization.atomic_files import write_atomically
 from .._version import __version__
 from ..errors import PSRLError
+from ..models import Setting
 from ..problems import as_problem
 from ..studies.store import Store
 from ..studies.study import Study
@@ -32,7 +33,7 @@ from ..studies.study_results import StudyResults
 from .page_data import PageData, ProgressCallback, no_progress
 from .page_figures import page_figures
 from .page_replay import STEPS, replay, replay_figure
-from .page_style import PageFigure
+from .page_style import PageFigure, Table
 from .page_text import between, interval, listed, number, verdict
 from .paper_figures import inline_svg, policy_figure, write_figures
 from .plan_figures import MissingExtraError
@@ -111,7 +112,7 @@ def page(data: PageData, steps: int = STEPS) -> str:
     from markupsafe import Markup
 
     # The replay and the policy may add notes to `data`, so they come before the template.
-    replays = _replay_figures(data, steps)
+    replays, learned_sensor = _replay_figures(data, steps)
     figures = [*page_figures(data), *replays]
     policy = _policy(data)
     problem = as_problem(data.model)
@@ -131,6 +132,8 @@ def page(data: PageData, steps: int = STEPS) -> str:
         truth=data.truth,
         problem=None if problem is None else problem.entry,
         setting=None if data.model is None else data.model.setting,
+        observations="" if data.model is None else _observations(data.model.setting),
+        learned_sensor=learned_sensor,
         study_file=portable_study(data.study, data.name).to_toml(),
         versions=_versions(data),
         style=Markup(_resource("page.css")),
@@ -138,6 +141,12 @@ def page(data: PageData, steps: int = STEPS) -> str:
         plotly=plotly.compressed,
         scripts=f"'{_hash(code)}' '{plotly.hash}'",
     )
+
+
+def _observations(setting: Setting) -> str:
+    """Return what is observed, in words."""
+    counted = f"{setting.n_observations} observations" if setting.is_finite else setting.sensor.described()
+    return counted if setting.seen_cost is None else f"{counted} and the {setting.units.kind} of each step"
 
 
 def title_of(data: PageData) -> str:
@@ -149,22 +158,22 @@ def title_of(data: PageData) -> str:
 # -- parts ------------------------------------------------------------------------------------------
 
 
-def _replay_figures(data: PageData, steps: int) -> list[PageFigure]:
-    """Return the figure of the replay, or an empty list and a note with the reason."""
+def _replay_figures(data: PageData, steps: int) -> tuple[list[PageFigure], Table | None]:
+    """Return the figure of the replay, or [] and a note with the reason; and the learned sensor."""
     if data.model is None or not steps:
-        return []
+        return [], None
     data.say("the replay of a run")
     try:
         found = replay(data.results.experiment, data.replayed, steps)
     except PSRLError as error:
         data.notes.append(f"No run could be replayed: {error}")
-        return []
+        return [], None
     if not found.same:
         data.notes.append(
             "The replay differs from the stored run, which was simulated by another version or on another "
             "machine"
         )
-    return [replay_figure(found, labels(data.model), data.units)]
+    return [replay_figure(found, labels(data.model), data.units)], found.learned_sensor
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ..analysis.bounds import finite_bound_at
 from ..analysis.decomposition import Decomposition
 from ..analysis.estimators import RegretCurve
 from ..analysis.growth import fit_growth
+from ..analysis.unknown_parts import unknown_parts
 from ..errors import InvalidModelError, PSRLError
 from ..inference.choosing import FINITE, default_kind
 from ..models import POMDP, Units
@@ -236,6 +237,13 @@ class PageData:
             spans = [span for result in own for span in result.episodes.span or ()]
             if agent.kind != "psrl" or not spans:
                 continue
+            unknown = self._unknown_parts(agent.label)
+            if unknown:
+                self.notes.append(
+                    f"{agent.label} has no decomposition: the lemma is about a known observation model and "
+                    f"known costs, and the agent learns the {' and the '.join(unknown)}"
+                )
+                continue
             if all(span is None for span in spans):
                 self.notes.append(
                     f"{agent.label} has no decomposition: the optimal average of its sampled models depends "
@@ -245,13 +253,23 @@ class PageData:
             found[agent.label] = decomposition(self.results, agent.label)
         return found
 
+    def _unknown_parts(self, agent: str) -> tuple[str, ...]:
+        """Return what an agent learns beside the kernel."""
+        if self.model is None:
+            return ()
+        spec = next(spec for spec in self.study.agents if spec.label == agent)
+        return unknown_parts(self.results.experiment.prior(spec))
+
     @cached_property
     def bound(self) -> Bound | None:
         """The bound of Theorem 1; None if the theorem does not apply or gives no finite bound."""
         labels = tuple(
             agent.label
             for agent in self.agents
-            if agent.kind == "psrl" and agent.prior == FINITE and agent.schedule in ("", "doubling")
+            if agent.kind == "psrl"
+            and agent.prior == FINITE
+            and agent.schedule in ("", "doubling")
+            and "cells" not in agent.information  # the theorem is about what the agent observes
         )
         if not labels or self.model is None:
             return None

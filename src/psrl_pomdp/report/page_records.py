@@ -62,7 +62,7 @@ class AgentFacts:
     @property
     def knows_the_truth(self) -> bool:
         """True if the agent knows the true kernel."""
-        return self.information == "everything"
+        return self.information.startswith("everything")  # also in cells of a density
 
     @property
     def prior_text(self) -> str:

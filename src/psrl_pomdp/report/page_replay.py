@@ -10,14 +10,16 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..agents.episode_records import Info
-from ..models import Units
+from ..models import POMDP, Setting, Units
+from ..simulation.trace import Trace as Run
 from ..studies.experiment import Experiment
 from ..studies.results import RunResult
 from .page_style import PageFigure, Table, Trace, axis_of, label
-from .policy_text import Labels
+from .policy_text import Labels, labels
 
 STEPS = 300
 _MAX_BELIEF_ENTRIES = 60_000  # in the beliefs on one page
+_READING_LANES = 6  # the height of the panel of readings, in rows of names
 _WINDOW = 60  # steps that the figure shows at once
 
 
@@ -30,7 +32,10 @@ class Replay:
     agent, run
         The label of the agent and the number of the run.
     observations
-        The observation before each action; None if there is no first observation.
+        The observation before each action: its number, or for a density the reading, one number or a list;
+        None if there is none, or if it was lost.
+    seen_costs
+        The cost that was seen before each action, in the user's units; None if costs are not seen.
     actions, states, costs
         The action, the hidden state and the cost of each step; costs are in the user's units.
     beliefs
@@ -41,11 +46,14 @@ class Replay:
         The number of the episode at each step; None if the agent has no episodes.
     same
         True if the costs agree with the stored result of the run.
+    learned_sensor
+        What the agent has learned of an unknown observation model after these steps; None if it is known.
     """
 
     agent: str
     run: int
-    observations: list[int | None]
+    observations: list[Any]
+    seen_costs: list[float | None] | None
     actions: list[int]
     states: list[int]
     costs: list[float]
@@ -53,6 +61,7 @@ class Replay:
     own_beliefs: list[list[float]] | None
     episodes: list[int] | None
     same: bool
+    learned_sensor: Table | None = None
 
 
 def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Replay:
@@ -65,7 +74,7 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
     run = experiment.simulation(spec, result.run, every_step=True)
     world, agent = run.model, run.agent
     n_steps = max(1, min(steps, study.horizon, _MAX_BELIEF_ENTRIES // world.n_states))
-    beliefs, own_beliefs, episodes = [], [], []
+    beliefs, own_beliefs, episodes, learned = [], [], [], None
     for step in range(1, n_steps + 1):
         beliefs.append(_rounded(run.environment.belief))
         trace = run.until(step)
@@ -73,12 +82,14 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
         if isinstance(info, Info):
             own_beliefs.append(_rounded(info.belief))
             episodes.append(info.episode)
+            learned = getattr(info, "sensor", None)
     assert trace.states is not None
     states, actions = trace.states[:-1].tolist(), trace.actions.tolist()
     return Replay(
         agent=result.agent,
         run=result.run,
-        observations=[trace.first_observation, *trace.observations[:-1].tolist()],
+        observations=_observations(world.setting, trace),
+        seen_costs=_seen_costs(trace),
         actions=actions,
         states=states,
         costs=world.setting.own_cost[actions, states].tolist(),
@@ -86,7 +97,47 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
         own_beliefs=own_beliefs or None,
         episodes=episodes or None,
         same=_agrees(result, np.cumsum(world.setting.cost[actions, states])),
+        learned_sensor=None if learned is None else _learned_table(world, learned),
     )
+
+
+def _learned_table(world: POMDP, learned: Any) -> Table:
+    """Return the entries of an observation model: told, learned with an interval, and true."""
+    setting, mean = world.setting, np.asarray(learned.mean)
+    parts = [np.broadcast_to(part, mean.shape) for part in (learned.told, mean, learned.lower, learned.upper)]
+    true = setting.observation if mean.ndim == 3 else setting.observation[0]
+    actions = ("action",) if mean.ndim == 3 else ()
+    names = labels(world)
+    rows = []
+    for place in np.ndindex(mean.shape):
+        *action, state, observation = place
+        what = [*(names.actions[a] for a in action), names.states[state], names.observations[observation]]
+        rows.append((*what, *(round(float(part[place]), 4) for part in (*parts, true))))
+    level = f"{learned.level:.0%}".replace("%", " %")
+    ends = f"lower end ({level})", f"upper end ({level})"
+    return Table((*actions, "state", "observation", "told", "learned", *ends, "true"), tuple(rows))
+
+
+def _observations(setting: Setting, trace: Run) -> list[Any]:
+    """Return the observation before each action: a number of an observation, a reading, or None."""
+    first, later = trace.first_observation, trace.observations[:-1]
+    if not setting.is_finite:
+        readings = [None if first is None else np.asarray(first).tolist(), *later.tolist()]
+        return [None if each is None or np.isnan(each).any() else _digits(each) for each in readings]
+    if setting.seen_cost is not None:
+        later = later // (setting.seen_cost.n_values + 1)
+    return [first, *(o if o < setting.n_observations else None for o in later.tolist())]
+
+
+def _digits(reading: Any) -> Any:
+    """Return a reading, or a list of numbers, with six digits, which is enough to show."""
+    return [_digits(each) for each in reading] if isinstance(reading, list) else float(f"{reading:.6g}")
+
+
+def _seen_costs(trace: Run) -> list[float | None] | None:
+    """Return the cost that was seen before each action."""
+    seen = trace.seen_costs
+    return None if seen is None else [None, *seen[:-1].tolist()]
 
 
 def _rounded(belief: Array) -> list[float]:
@@ -109,7 +160,8 @@ def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
     at first; the observations; and the actions.
     """
     lanes = {"yaxis": names.states, "yaxis2": names.observations, "yaxis3": names.actions}
-    short = {axis: _short(own) for axis, own in lanes.items()}
+    short = {axis: _short(own) for axis, own in lanes.items() if own}
+    heights = [len(own) or _READING_LANES for own in lanes.values()]
     return PageFigure(
         key="replay",
         title="One run, step by step",
@@ -117,7 +169,7 @@ def replay_figure(found: Replay, names: Labels, units: Units) -> PageFigure:
         traces=_traces(found, names),
         layout=_layout(len(found.actions), lanes),
         table=_table(found, names, units),
-        height=170 + 20 * min(40, sum(map(len, lanes.values()))),
+        height=170 + 20 * min(40, sum(heights)),
         more=_player_data(found, names, units) | {"short": short},
     )
 
@@ -150,14 +202,26 @@ def _traces(found: Replay, names: Labels) -> list[Trace]:
     return [
         belief,
         hidden,
-        _points("observation", steps, found.observations, "y2", "@2", names.observations),
+        *_observation_points(steps, found.observations, names),
         _points("action", steps, found.actions, "y3", "@3", names.actions),
     ]
 
 
-def _points(
-    name: str, x: list[int], y: Sequence[int | None], axis: str, color: str, names: Sequence[str]
-) -> Trace:
+def _observation_points(steps: list[int], observations: list[Any], names: Labels) -> list[Trace]:
+    """Return the points of the observations: in lanes by name, or of each number of a reading."""
+    if names.observations:
+        return [_points("observation", steps, observations, "y2", "@2", names.observations)]
+    parts = [[None] if each is None else each if isinstance(each, list) else [each] for each in observations]
+    found: list[Trace] = []
+    for i in range(max(map(len, parts))):
+        name = "reading" if max(map(len, parts)) == 1 else f"reading, number {i + 1}"
+        values = [part[i] if i < len(part) else None for part in parts]
+        points = _points(name, steps, values, "y2", ("@2", "@4", "@5", "@6")[i % 4], ())
+        found.append(points | {"mode": "lines+markers", "line": {"width": 0.7}, "connectgaps": False})
+    return found
+
+
+def _points(name: str, x: list[int], y: Sequence[Any], axis: str, color: str, names: Sequence[str]) -> Trace:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -165,17 +229,28 @@ def _points(
         "x": x,
         "y": y,
         "yaxis": axis,
-        "customdata": ["" if value is None else label(names[value]) for value in y],
+        "customdata": ["" if value is None else label(_text(value, names)) for value in y],
         "marker": {"color": color, "size": 6, "symbol": "square"},
         "hovertemplate": "step %{x}: %{fullData.name} %{customdata}<extra></extra>",
         "meta": {"label": ""},
     }
 
 
+def _text(value: Any, names: Sequence[str]) -> str:
+    """Return the name with a number, or a reading without a name; "" for None."""
+    if value is None:
+        return ""
+    if names:
+        return names[int(value)]
+    return ", ".join(f"{each:g}" for each in (value if isinstance(value, list) else [value]))
+
+
 def _table(found: Replay, names: Labels, units: Units) -> Table:
+    seen = found.seen_costs
     columns = (
         "step",
         "observation",
+        *(() if seen is None else (f"seen {units.kind}",)),
         "action",
         "hidden state",
         f"{units.kind} [{units.name}]" if units.name else units.kind,
@@ -184,15 +259,17 @@ def _table(found: Replay, names: Labels, units: Units) -> Table:
     rows = [
         (
             t,
-            "" if observation is None else names.observations[observation],
+            _text(observation, names.observations),
+            *cost_seen,
             names.actions[action],
             names.states[state],
             cost,
             *belief,
         )
-        for t, (observation, action, state, cost, belief) in enumerate(
+        for t, (observation, cost_seen, action, state, cost, belief) in enumerate(
             zip(
                 found.observations,
+                [()] * len(found.actions) if seen is None else [("" if c is None else c,) for c in seen],
                 found.actions,
                 found.states,
                 found.costs,
@@ -206,7 +283,7 @@ def _table(found: Replay, names: Labels, units: Units) -> Table:
 
 
 def _layout(n_steps: int, lanes: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    domains = _domains(*map(len, lanes.values()))
+    domains = _domains(*(len(own) or _READING_LANES for own in lanes.values()))
     return {
         "xaxis": axis_of("step", range=[0.5, min(n_steps, _WINDOW) + 0.5], anchor="y3", showgrid=False),
         **{axis: _name_axis(own, domain) for (axis, own), domain in zip(lanes.items(), domains, strict=True)},
@@ -220,7 +297,7 @@ def _player_data(found: Replay, names: Labels, units: Units) -> dict[str, Any]:
     """Return what the script of the page shows as text while the replay is played."""
     return {
         "window": _WINDOW,
-        "observations": [None if o is None else names.observations[o] for o in found.observations],
+        "observations": [None if o is None else _text(o, names.observations) for o in found.observations],
         "actions": [names.actions[a] for a in found.actions],
         "states": [names.states[s] for s in found.states],
         "names": list(names.states),
@@ -232,7 +309,9 @@ def _player_data(found: Replay, names: Labels, units: Units) -> dict[str, Any]:
 
 
 def _name_axis(names: Sequence[str], domain: list[float]) -> dict[str, Any]:
-    """Return an axis with names as ticks, the first name on top, and a margin at both ends."""
+    """Return an axis with names as ticks, the first name on top; or an axis of numbers without names."""
+    if not names:  # readings of a density
+        return {"domain": domain, "zeroline": False, "nticks": 5}
     ticks = _tick_positions(names)
     return {
         "tickvals": ticks,

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._utils.arrays import Array
+from .observation_text import by_successor
 from .page_data import PageData
 from .plan_figures import draw_on_beliefs, need_matplotlib, save_figure
-from .policy_text import labels, nodes_in_visit_order, observations_by_successor, successors
+from .policy_text import labels, nodes_in_visit_order, successors
 from .regret_figures import regret_figure
 from .style import (
     COLORS,
@@ -233,7 +234,7 @@ def _draw_graph(axes: Axes, plan: Plan, model: POMDP) -> None:
     positions = dict(zip(shown, np.column_stack([np.cos(angle), np.sin(angle)]), strict=True))
     styles = action_styles([int(controller.actions[node]) for node in shown])
     names = labels(model)
-    edges = {node: observations_by_successor(names.observations, next_nodes[node]) for node in shown}
+    edges = {node: by_successor(plan, model, node, next_nodes[node]) for node in shown}
     for node in shown:
         for successor, observations in edges[node].items():
             if successor in positions and successor != node:

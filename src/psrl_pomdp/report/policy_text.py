@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._utils.arrays import Array, Index, Mask
+from .._utils.arrays import Array, Index
+from .observation_text import by_successor, observation_labels, observations_by_successor
+from .observation_text import possible_observations as possible_observations
 
 if TYPE_CHECKING:
     from ..models import POMDP
@@ -69,7 +71,10 @@ def best_nodes(vectors: Array, beliefs: Array) -> Index:
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of states, actions and observations: their names, or for example `action 2`."""
+    """The labels of states, actions and observations: their names, or for example `action 2`.
+
+    The observations of a density have no labels.
+    """
 
     states: tuple[str, ...]
     actions: tuple[str, ...]
@@ -82,7 +87,7 @@ def labels(model: POMDP) -> Labels:
     return Labels(
         own.states if names.states else tuple(f"state {s}" for s in own.states),
         own.actions if names.actions else tuple(f"action {a}" for a in own.actions),
-        own.observations if names.observations else tuple(f"observation {o}" for o in own.observations),
+        observation_labels(own),
     )
 
 
@@ -246,14 +251,8 @@ def _percent(share: float) -> str:
 # -- more states ------------------------------------------------------------------------------------
 
 
-def possible_observations(plan: Plan, model: POMDP) -> Mask:
-    """Return which observations can follow an action in the states that are reachable, shape [A, O]."""
-    entered = model.transition[:, list(plan.states)].max(axis=1)  # [A, S']: 0 if no transition leads there
-    return np.asarray(np.einsum("at,ato->ao", entered, model.setting.observation) > 0)
-
-
 def successors(plan: Plan, model: POMDP) -> list[list[int | None]]:
-    """[N][O]: the next node; None for an observation that cannot follow the node's action."""
+    """[N][O]: the next node; None for an observation, or a cell, that cannot follow the node's action."""
     possible = possible_observations(plan, model)[plan.controller.actions]
     rows = plan.controller.successors.tolist()
     return [
@@ -269,7 +268,8 @@ def _by_nodes(plan: Plan, model: POMDP) -> dict[str, Any]:
     for node in nodes_in_visit_order(next_nodes, start):
         action = names.actions[int(plan.controller.actions[node])]
         place = f"{node} (start)" if node == start else str(node)
-        lines.append(f"{place}: {action}; {edges_text(names.observations, next_nodes[node], node)}")
+        groups = by_successor(plan, model, node, next_nodes[node])
+        lines.append(f"{place}: {action}; {_groups_text(groups, node)}")
     title = "Policy as a finite-state controller (node: action; observation → next node)"
     return _description("controller", title, _shortened(lines, "nodes"), start=start)
 
@@ -286,20 +286,12 @@ def nodes_in_visit_order(next_nodes: Sequence[Sequence[int | None]], start: int)
     yield from (node for node in range(len(next_nodes)) if node not in visited)
 
 
-def observations_by_successor(
-    observations: Sequence[str], next_nodes: Sequence[int | None]
-) -> dict[int, list[str]]:
-    """Return the observations that lead to each successor of a node."""
-    groups: dict[int, list[str]] = {}
-    for observation, successor in zip(observations, next_nodes, strict=True):
-        if successor is not None:
-            groups.setdefault(successor, []).append(observation)
-    return groups
-
-
 def edges_text(observations: Sequence[str], next_nodes: Sequence[int | None], node: int) -> str:
     """Return the edges of a node, for example `idle → 4; else → stays`; a long largest group is last."""
-    groups = observations_by_successor(observations, next_nodes)
+    return _groups_text(observations_by_successor(observations, next_nodes), node)
+
+
+def _groups_text(groups: dict[int, list[str]], node: int) -> str:
     if len(groups) == 1:
         (successor,) = groups
         return f"any observation → {'stays' if successor == node else successor}"

@@ -3,6 +3,7 @@
 from .base import ContinuousSensor, ScalarSensor, SensorBase
 from .by_action import ActionSensor, ScalarActionSensor, by_action
 from .calibration import calibrate
+from .costs import SeenCosts
 from .counts import NegativeBinomialSensor, PoissonSensor
 from .density import DensitySensor
 from .dirichlet import DirichletCosts, DirichletSensor
@@ -10,6 +11,7 @@ from .gamma import ExponentialSensor, GammaSensor
 from .gaussian import GaussianSensor, LogNormalSensor
 from .mixture import MixtureSensor, with_outliers
 from .multivariate import MultivariateGaussianSensor
+from .normal_inverse_gamma import NormalInverseGammaSensor
 from .student import StudentSensor
 from .table import TableSensor
 
@@ -26,9 +28,11 @@ __all__ = [
     "MixtureSensor",
     "MultivariateGaussianSensor",
     "NegativeBinomialSensor",
+    "NormalInverseGammaSensor",
     "PoissonSensor",
     "ScalarActionSensor",
     "ScalarSensor",
+    "SeenCosts",
     "SensorBase",
     "StudentSensor",
     "TableSensor",

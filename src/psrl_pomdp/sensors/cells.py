@@ -22,8 +22,9 @@ from .._utils.arrays import Array, frozen
 from ..errors import InvalidModelError
 from .base import ContinuousSensor, ScalarSensor, SensorBase
 
-FINEST = 8192  # the largest number of cells
-_ROUGH_POINTS, _FARTHEST_LOGIT = 3001, 29.0  # quantiles from which edges are chosen, down to the chance 1e-13
+FINEST = 4096  # the largest number of cells
+_ROUGH_POINTS, _FARTHEST_LOGIT = 1501, 29.0  # quantiles from which edges are chosen, down to the chance 1e-13
+_LARGEST_CHANGE, _MOST_HALVINGS = 0.02, 60  # of the posterior, between two neighbors of these quantiles
 _MASS_SHARE = 0.05  # share of the edges that follow the probability alone
 _LEAST_MASS = 1e-200  # a possible reading whose probability underflows
 
@@ -69,7 +70,7 @@ def scalar(sensor: SensorBase) -> ScalarSensor:
 
 @lru_cache(maxsize=256)
 def quantization(sensor: ScalarSensor, action: int, n_cells: int) -> Quantization:
-    """Return about `n_cells` cells after an action, fewer where readings are counts that do not vary enough."""
+    """Return about `n_cells` cells after an action, fewer where counts do not vary enough."""
     if not 1 <= n_cells <= FINEST:
         raise InvalidModelError(f"{n_cells} cells: expected a number from 1 to {FINEST}")
     edges = frozen(cell_edges(sensor, action, n_cells))
@@ -86,7 +87,7 @@ def cell_table(sensor: ScalarSensor, action: int, edges: Array) -> tuple[Array, 
     total = masses.sum(axis=1, keepdims=True)
     if not (np.abs(total - 1.0) < 1e-3).all():
         raise InvalidModelError(
-            f"the probabilities of all intervals of {sensor.described()} sum to {float(total.min()):g}, not to 1"
+            f"the probabilities of all intervals of {sensor.described()} sum to {total.min():g}, not to 1"
         )
     errors = errors + 1e-15 * masses + _LEAST_MASS
     return masses / total, float((errors.sum(axis=1) + np.abs(total[:, 0] - 1.0)).max())
@@ -104,18 +105,36 @@ def interval_masses(sensor: ScalarSensor, action: int, edges: Array) -> tuple[Ar
 
 def cell_edges(sensor: ScalarSensor, action: int, n_cells: int) -> Array:
     """Return increasing edges of at most `n_cells` cells, the first −inf and the last +inf."""
+    if len(_rough(sensor, action)) == 1:  # a constant, as after an action without observation
+        return with_ends(np.empty(0))
     if sensor.is_discrete and (counts := _counts(sensor, action, n_cells)) is not None:
         return counts
     return with_ends(_spaced(_finest(sensor, action)[0], n_cells))
 
 
 def fine_edges(sensor: ScalarSensor, action: int, n_cells: int) -> Array:
-    """Return edges of about `n_cells` cells in which the likelihoods change little."""
+    """Return edges of about `n_cells` cells in which no density changes much."""
     if sensor.is_discrete and (counts := _counts(sensor, action, 2 * n_cells)) is not None:
         return counts
-    farthest = _rough(sensor, action)[1][[0, -1]]
+    farthest = _rough(sensor, action)[[0, -1]]
+    if farthest[0] == farthest[1]:
+        return with_ends(farthest + np.array([-1.0, 1.0]))
     inner = np.concatenate([_spaced(_finest(sensor, action)[1], n_cells), farthest])
     return with_ends(np.unique(inner))
+
+
+def posteriors(sensor: ScalarSensor, action: int, points: Array) -> Array:
+    """Return the posterior after each reading under equally likely states, [T, S]."""
+    likelihood = np.exp(log_ratios(sensor, action, points))
+    return np.asarray(likelihood / likelihood.sum(axis=1, keepdims=True))
+
+
+def log_ratios(sensor: ScalarSensor, action: int, points: Array) -> Array:
+    """Return the logarithms of ratios to the largest likelihood of each reading, at least −800, [T, S]."""
+    log = sensor.log_likelihood(action, points)
+    largest = log.max(axis=1, keepdims=True)
+    found = np.maximum(log - np.where(np.isfinite(largest), largest, 0.0), -800.0)
+    return np.where(np.isfinite(largest), found, 0.0)
 
 
 def with_ends(inner: Array) -> Array:
@@ -125,7 +144,7 @@ def with_ends(inner: Array) -> Array:
 
 def _counts(sensor: ScalarSensor, action: int, most: int) -> Array | None:
     """Return edges with a cell for each count, or None if these are more than `most` cells."""
-    points = _rough(sensor, action)[1]
+    points = _rough(sensor, action)
     first, last = points[0], points[-1]
     return with_ends(np.arange(first - 1, last + 1)) if last - first + 3 <= most else None
 
@@ -138,42 +157,48 @@ def _spaced(finest: Array, n_cells: int) -> Array:
 @lru_cache(maxsize=64)
 def _finest(sensor: ScalarSensor, action: int) -> tuple[Array, Array]:
     """Return the edges of the finest cells, for quantization and for dilation."""
-    logits, points = _rough(sensor, action)
-    if len(points) == 1:  # a constant
-        return np.repeat(points, FINEST - 1), np.repeat(points, FINEST - 1)
+    points = _refined(sensor, action, _rough(sensor, action))
     mass = interval_masses(sensor, action, with_ends(points))[0].mean(axis=0)[1:-1]
-    log = sensor.log_likelihood(action, points)
+    change = (np.diff(posteriors(sensor, action, points), axis=0) ** 2).sum(axis=1)
+    low, high = sensor.log_density_bounds(action, with_ends(points))
     with np.errstate(invalid="ignore"):
-        log = np.nan_to_num(log - log.max(axis=1, keepdims=True), nan=0.0, neginf=-800.0)
-    likelihood = np.exp(log)
-    posterior = likelihood / likelihood.sum(axis=1, keepdims=True)
-    change = (np.diff(posterior, axis=0) ** 2).sum(axis=1)
-    steps = np.minimum(np.abs(np.diff(log, axis=0)).max(axis=1), 1.0) ** 2
-    by_posterior, by_likelihood = _shares(mass, change), _shares(mass, steps)
+        steps = np.nan_to_num(high - low, nan=1.0, posinf=1.0)[:, 1:-1].max(axis=0)
+    by_posterior, by_likelihood = _shares(mass, change), _shares(mass, np.minimum(steps, 1.0) ** 2)
     found = []
     for share in (by_posterior, 0.5 * (by_posterior + by_likelihood)):
         cumulated = np.concatenate([[0.0], np.cumsum(share)])
-        wanted = np.interp(np.arange(1, FINEST) / FINEST, cumulated / cumulated[-1], logits)
-        edges = _quantiles(sensor, action, wanted)
-        found.append(np.maximum.accumulate(np.clip(edges, points[0], points[-1])))
+        edges = np.interp(np.arange(1, FINEST) / FINEST, cumulated / cumulated[-1], points)
+        found.append(np.floor(edges) if sensor.is_discrete else edges)
     return found[0], found[1]
 
 
 @lru_cache(maxsize=64)
-def _rough(sensor: ScalarSensor, action: int) -> tuple[Array, Array]:
-    """Return logits of probabilities, and points that are distinct quantiles of these probabilities."""
+def _rough(sensor: ScalarSensor, action: int) -> Array:
+    """Return distinct quantiles, from which edges are chosen."""
     logits = np.linspace(-_FARTHEST_LOGIT, _FARTHEST_LOGIT, _ROUGH_POINTS)
-    points = _quantiles(sensor, action, logits)
-    points, first = np.unique(np.where(np.isfinite(points), points, np.nan), return_index=True)
-    finite = np.isfinite(points)
-    if not finite.any():
-        raise InvalidModelError(f"the quantiles of {sensor.described()} are not finite")
-    return logits[first[finite]], points[finite]
-
-
-def _quantiles(sensor: ScalarSensor, action: int, logits: Array) -> Array:
     points = np.asarray(sensor.quantiles(action, 1.0 / (1.0 + np.exp(-logits))), dtype=np.float64)
-    return np.floor(points) if sensor.is_discrete else points
+    points = np.unique(points[np.isfinite(points)])
+    points = np.unique(np.floor(points)) if sensor.is_discrete else points
+    if not len(points):
+        raise InvalidModelError(f"the quantiles of {sensor.described()} are not finite")
+    return points
+
+
+def _refined(sensor: ScalarSensor, action: int, points: Array) -> Array:
+    """Return points of which no two neighbors have very different posteriors.
+
+    Between two states that readings tell apart, there is next to no probability.
+    """
+    for _ in range(_MOST_HALVINGS):
+        change = np.abs(np.diff(posteriors(sensor, action, points), axis=0)).max(axis=1)
+        far = np.flatnonzero(change > _LARGEST_CHANGE)
+        middle = 0.5 * points[far] + 0.5 * points[far + 1]
+        middle = np.floor(middle) if sensor.is_discrete else middle
+        more = np.union1d(points, middle)
+        if len(more) == len(points):
+            break
+        points = more
+    return points
 
 
 def _shares(mass: Array, squares: Array) -> Array:

@@ -26,9 +26,11 @@ from .._utils.arrays import Array, Bases, frozen
 from .base import ScalarSensor
 from .cells import cell_edges, fine_edges, interval_masses
 from .frames import Frames, frames
-from .hubs import hubs_along, spread
+from .hubs import hubs_along
+from .spreads import spread
 
-_FINE_PER_CELL, _LEAST_FINE, _MOST_FINE = 64, 1024, 8192
+_FINE_PER_CELL, _LEAST_FINE, _MOST_FINE = 64, 1024, 4096
+_MOST_ENTRIES = 10_000_000  # of the atoms
 ROUNDED_DOWN = 1e-11  # share of every column that is given to the vertices, for rounding errors of sums
 
 
@@ -47,15 +49,15 @@ class Dilation:
 @lru_cache(maxsize=64)
 def dilation(sensor: ScalarSensor, action: int, n_cells: int) -> Dilation:
     """Return the dilation with hubs along the edges of `n_cells` cells."""
-    n_fine = min(max(_FINE_PER_CELL * n_cells, _LEAST_FINE), _MOST_FINE)
-    edges = frozen(fine_edges(sensor, action, n_fine))
+    n_fine = min(max(_FINE_PER_CELL * n_cells, _LEAST_FINE), _MOST_FINE, _MOST_ENTRIES // sensor.n_states**2)
+    edges = fine_edges(sensor, action, n_fine)
     found = frames(sensor, action, edges)
     weights = atom_weights(sensor, action, edges, found)
-    atoms = found.atoms()
-    hubs = hubs_along(sensor, action, cell_edges(sensor, action, n_cells), edges, atoms, weights)
-    corners, shares = spread(atoms, weights, hubs)
-    table = columns(hubs, corners, shares, weights)
-    return Dilation(edges, found, frozen(hubs), corners, frozen(shares), frozen(table))
+    cells = cell_edges(sensor, action, n_cells)
+    path = hubs_along(sensor, action, cells, edges, found.atoms(), weights)
+    corners, shares = spread(found.atoms(), weights, path)
+    table = columns(path.hubs, corners, shares, weights)
+    return Dilation(frozen(edges), found, frozen(path.hubs), corners, frozen(shares), frozen(table))
 
 
 def atom_weights(sensor: ScalarSensor, action: int, edges: Array, found: Frames) -> Array:

@@ -1,18 +1,18 @@
 """Simplices around the likelihood ratios of small intervals.
 
 Let r(y) = ℓ(y) / ℓ_ref(y) be the ratios of the likelihoods to that of a reference state. With a pivot p, the
-coordinates d_s = r_s − slope_s r_p, with slope 0 for the pivot itself, change little along the curve r(y) but for
-d_p. They are bounded on the parts into which an interval is divided, so that
+coordinates d_s = r_s − slope_s r_p, with slope 0 for the pivot itself, change little along the curve r(y) but
+for d_p. They are bounded on the parts into which an interval is divided, so that
 
     base_s ≤ d_s(y) ≤ base_s + width_s   for all y of the interval.
 
-With the n states whose width is not zero, the atoms x_0 = r(base) and x_s = r(base + n width_s e_s) are corners of
-a simplex with r(y) = g_0 x_0 + Σ_s g_s x_s and
+With the n states whose width is not zero, the atoms x_0 = r(base) and x_s = r(base + n width_s e_s) are
+corners of a simplex with r(y) = g_0 x_0 + Σ_s g_s x_s and
 
     g_s = (d_s − base_s) / (n width_s),   g_0 = 1 − Σ_s g_s ≥ 0.
 
-These are linear in r, so that their integrals follow from the masses of the interval. A state with width zero has
-d_s ≥ base_s only, and what is more than base_s is given to its vertex.
+These are linear in r, so that their integrals follow from the masses of the interval. A state with width zero
+has d_s ≥ base_s only, and what is more than base_s is given to its vertex.
 """
 
 from __future__ import annotations
@@ -99,19 +99,18 @@ def frames(sensor: ScalarSensor, action: int, edges: Array) -> Frames:
     low, high = np.where(used[:, None, None], low, 1.0), np.where(used[:, None, None], high, 1.0)
     middle = 0.5 * (low + high)
     change = middle[:, -1] - middle[:, 0]
+    change[rows, reference] = 0.0
     pivot = np.abs(change).argmax(axis=1)
     size = change[rows, pivot][:, None]
     slope = np.where(size == 0.0, 0.0, change / np.where(size == 0.0, 1.0, size))
     slope[rows, pivot] = slope[rows, reference] = 0.0
     base, width = _box(low, high, slope, pivot)
     # Atoms have to be vectors of likelihoods: none of their coordinates may be negative.
-    kept = n_states
-    ends = np.stack([base[rows, pivot], base[rows, pivot] + kept * width[rows, pivot]], axis=1)
+    ends = np.stack([base[rows, pivot], base[rows, pivot] + n_states * width[rows, pivot]], axis=1)
     least = (base[:, None] + slope[:, None] * ends[..., None]).min(axis=(1, 2))
-    square = (least < 0.0) | ~_worth_keeping(width, base, slope, pivot, masses, errors, reference)[
-        rows, pivot
-    ]
-    slope[square] = 0.0
+    slope[least < 0.0] = 0.0
+    kept = _worth_keeping(width, base, slope, pivot, masses, errors, reference)
+    slope[~kept[rows, pivot]] = 0.0
     base, width = _box(low, high, slope, pivot)
     width = np.where(_worth_keeping(width, base, slope, pivot, masses, errors, reference), width, 0.0)
     width[rows, reference], base[rows, reference] = 0.0, 1.0
@@ -154,16 +153,17 @@ def _worth_keeping(
 
 
 def ratio_bounds(sensor: ScalarSensor, action: int, edges: Array, reference: Index) -> tuple[Array, Array]:
-    """Return bounds on the ratios to the likelihood of the reference in the parts of each interval, [F, parts, S].
+    """Return bounds on ratios to the likelihood of the reference in all parts of intervals, [F, parts, S].
 
     They are widened by the rounding errors of logarithms; +inf where there is no bound.
     """
     n = len(edges) - 1
     parts = 1 if sensor.is_discrete else SUBDIVISIONS
     bounds = sensor.log_density_bounds(action, with_ends(subdivided(edges[1:-1], parts)))
-    low, high = (each[:, 1:-1].T.reshape(n - 2, parts, -1) for each in bounds)
+    n_inner = max(n - 2, 0)  # an action without observation has one or two intervals
+    low, high = (each[:, 1:-1].T.reshape(n_inner, parts, sensor.n_states) for each in bounds)
     inner = reference[1:-1]
-    rows = np.arange(n - 2)
+    rows = np.arange(n_inner)
     least, most = np.zeros((n, parts, sensor.n_states)), np.full((n, parts, sensor.n_states), np.inf)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         below, above = low[rows, :, inner][..., None], high[rows, :, inner][..., None]

@@ -1,34 +1,48 @@
-"""Hubs along the curve of posteriors of a scalar sensor, and weights that spread beliefs onto hubs.
+"""Hubs along the curve of posteriors of a scalar sensor.
 
-With two states, the posteriors under equally likely states are numbers in [0, 1], and hubs are some of them.
-With more states they are a curve in the simplex, and around each edge lie the corners of a small simplex
-across the curve, as wide as the curve bends between two edges. Beliefs are spread onto the corners of a
-Delaunay triangulation, which has the least variance of all triangulations of the hubs; with many states, onto
-hubs nearby.
+Under equally likely states, the posteriors after all readings are a curve in the simplex. With two states,
+hubs are points of the curve. With three states, they are pairs of points across the curve at the edges of
+cells, as far from one another as the curve bends between two edges. With more states, each part of the curve
+between two edges gets a simplex of its own: the control points of the polynomial curve that is nearest to the
+part, moved outwards until the simplex contains what matters. States that are unlikely everywhere in a part
+are left to their vertices.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
+from math import comb
 
 import numpy as np
 
 from .._utils.arrays import Array, Bases, Index
 from .base import ScalarSensor
+from .cells import posteriors
 
-MOST_TRIANGULATED = 6  # states up to which hubs are triangulated
 _THICKNESS = 1.05  # width of the strip of hubs, as a multiple of what the curve bends
-_NEGLIGIBLE = 1e-4  # share of the mass of a cell below which an atom may lie outside of the strip
+_NEGLIGIBLE = 1e-4  # share of the mass of a cell below which an atom may lie outside of its simplex
 _SAME = 1e-9  # hubs nearer than this are the same
 _TRACE = 1e-8  # coordinates of hubs below this are dropped
 _LARGEST_BEND = 0.3  # distance from the chord, as a share of its length, at which a further edge is put
-_NEARBY = 3  # edges on each side whose hubs make up a belief, with many states
+MOST_TRIANGULATED = 6  # states up to which beliefs may be spread onto hubs of several parts (`spreads`)
+_MOST_UNLIKELY = 0.03  # posterior of a state that is left to its vertex, at most,
+_UNLIKELY, _UNLIKELY_IN_OWN_PART = 0.04, 0.2  # and at most these numbers divided by that of the cells
+
+
+@dataclass(frozen=True)
+class HubPath:
+    """Hubs around the parts of a curve."""
+
+    hubs: Array  # [m, S], the vertices first
+    part: Index  # [F]: the part in which each small interval is
+    own: Bases  # [P, S]: the hubs of each part, filled up with vertices; with few states, vertices only
 
 
 def hubs_along(
     sensor: ScalarSensor, action: int, cells: Array, edges: Array, atoms: Array, weights: Array
-) -> Array:
-    """Return the vertices and the hubs around the edges of cells, [m, S].
+) -> HubPath:
+    """Return the vertices and the hubs around the parts of the curve between the edges of cells.
 
     Parameters
     ----------
@@ -43,36 +57,36 @@ def hubs_along(
     places = np.unique(np.concatenate([edges[1:2], cells[1:-1], edges[-2:-1]]))
     if n_states > 2:
         places = _with_turning_points(sensor, action, places, edges[1:-1])
-    path = _posteriors(sensor, action, places)
-    vertices = np.eye(n_states)
-    if n_states <= 2 or len(places) < 2:
-        return _distinct(np.concatenate([vertices, _without_traces(path)]))
-    interval = np.searchsorted(places, edges[1:-2], side="right") - 1  # of the intervals with finite edges
-    radius = _radii(path, np.clip(interval, 0, len(places) - 2), atoms[1:-1], weights[1:-1])
-    hubs = [vertices]
-    for i, point in enumerate(path):
-        before, after = path[max(i - 1, 0)], path[min(i + 1, len(path) - 1)]
-        size = _THICKNESS * max(radius[max(i - 1, 0)], radius[min(i, len(radius) - 1)])
-        length = float(np.linalg.norm(after - before))
-        if size < _SAME or length < _SAME:
-            hubs.append(_without_traces(point[None]))
-            continue
-        across = _across((after - before) / length)
-        hubs.append(_without_traces(point + size * (n_states - 2) * across))
-    return _distinct(np.concatenate(hubs))
-
-
-def _posteriors(sensor: ScalarSensor, action: int, points: Array) -> Array:
-    """Return the posterior of each reading under equally likely states."""
-    log = sensor.log_likelihood(action, points)
-    log = np.nan_to_num(log - log.max(axis=1, keepdims=True), nan=0.0, neginf=-800.0)
-    likelihood = np.exp(log)
-    return np.asarray(likelihood / likelihood.sum(axis=1, keepdims=True))
+    part = np.searchsorted(places, edges[:-1], side="right") - 1
+    part = np.clip(part, 0, max(len(places) - 2, 0))
+    own = np.tile(np.arange(n_states, dtype=np.int32), (max(len(places) - 1, 1), 1))
+    hubs = np.eye(n_states)
+    if n_states <= 3 or len(places) == 1:
+        path = posteriors(sensor, action, places)
+        if n_states == 3 and len(places) > 1:
+            path = _strip(path, _radii(path, part[1:-1], atoms[1:-1], weights[1:-1]))
+        points = np.concatenate([hubs, _without_traces(path)])
+        first = np.unique(np.round(points / _SAME), axis=0, return_index=True)[1]
+        return HubPath(np.ascontiguousarray(points[np.sort(first)]), part, own)
+    unlikely = _UNLIKELY if n_states <= MOST_TRIANGULATED else _UNLIKELY_IN_OWN_PART
+    unlikely = min(_MOST_UNLIKELY, unlikely / (len(cells) - 1))
+    found = [hubs]
+    count = n_states
+    for i in range(len(own)):
+        inside = np.flatnonzero((part == i) & (weights.sum(axis=1) > 0.0))
+        corners = _simplex(atoms[inside], weights[inside], unlikely) if len(inside) else hubs[:0]
+        own[i, : len(corners)] = count + np.arange(len(corners))
+        if len(corners):  # a state that is a corner by its vertex may not be one twice
+            unused = np.flatnonzero(corners.sum(axis=0) == 0.0)
+            own[i, len(corners) :] = unused
+        found.append(corners)
+        count += len(corners)
+    return HubPath(np.concatenate(found), part, own)
 
 
 def _with_turning_points(sensor: ScalarSensor, action: int, places: Array, edges: Array) -> Array:
     """Return the places and those between two of them where the curve is far from the chord."""
-    curve, at = _posteriors(sensor, action, edges), np.searchsorted(edges, places)
+    curve, at = posteriors(sensor, action, edges), np.searchsorted(edges, places)
     extra: list[float] = []
     for first, last in pairwise(np.clip(at, 0, len(edges) - 1).tolist()):
         part = curve[first : last + 1]
@@ -86,7 +100,7 @@ def _with_turning_points(sensor: ScalarSensor, action: int, places: Array, edges
 
 
 def _without_traces(hubs: Array) -> Array:
-    """Return hubs without tiny coordinates, normalized.
+    """Return hubs without negative and tiny coordinates, normalized.
 
     A belief with less of a state than a hub cannot use much of the hub, however little both have of it.
     """
@@ -94,132 +108,91 @@ def _without_traces(hubs: Array) -> Array:
     return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
-def _radii(path: Array, interval: Index, atoms: Array, weights: Array) -> Array:
+# -- three states ---------------------------------------------------------------------------------
+
+
+def _radii(path: Array, part: Index, atoms: Array, weights: Array) -> Array:
     """Return how far atoms that matter lie from the chord between the two points around them."""
     chord = np.diff(path, axis=0)
     length = np.linalg.norm(chord, axis=1, keepdims=True)
-    direction = chord / np.where(length > 0.0, length, 1.0)
-    away = atoms - path[interval][:, None, :]
-    along = (away * direction[interval][:, None, :]).sum(axis=2, keepdims=True)
-    distance = np.linalg.norm(away - along * direction[interval][:, None, :], axis=2)
-    total = np.bincount(interval, weights.sum(axis=1), len(chord))
-    matters = weights > _NEGLIGIBLE * total[interval][:, None]
+    direction = (chord / np.where(length > 0.0, length, 1.0))[part]
+    away = atoms - path[part][:, None, :]
+    along = (away * direction[:, None, :]).sum(axis=2, keepdims=True)
+    distance = np.linalg.norm(away - along * direction[:, None, :], axis=2)
+    total = np.bincount(part, weights.sum(axis=1), len(chord))
+    matters = weights > _NEGLIGIBLE * total[part][:, None]
     radius = np.zeros(len(chord))
-    np.maximum.at(radius, interval, np.where(matters, distance, 0.0).max(axis=1))
+    np.maximum.at(radius, part, np.where(matters, distance, 0.0).max(axis=1))
     return radius
 
 
-def _across(direction: Array) -> Array:
-    """Return the corners of a regular simplex around 0 in the plane across a direction, [S − 1, S]."""
-    n_states = len(direction)
-    plane = np.linalg.svd(np.stack([np.full(n_states, n_states**-0.5), direction]))[2][2:]  # [S − 2, S]
-    corners = np.eye(n_states - 1) - 1.0 / (n_states - 1)
-    corners = np.linalg.svd(corners)[0][:, : n_states - 2]
-    return np.asarray(corners / np.linalg.norm(corners, axis=1).max() @ plane)
+def _strip(path: Array, radius: Array) -> Array:
+    """Return the points on both sides of the curve at each place, [2 P, 3]."""
+    normal = np.full(3, 3**-0.5)
+    found = []
+    for i, point in enumerate(path):
+        chord = path[min(i + 1, len(path) - 1)] - path[max(i - 1, 0)]
+        length = float(np.linalg.norm(chord))
+        size = _THICKNESS * max(radius[max(i - 1, 0)], radius[min(i, len(radius) - 1)])
+        across = np.cross(normal, chord) / length if length >= _SAME <= size else np.zeros(3)
+        found += [point + size * across, point - size * across]
+    return np.array(found)
 
 
-def _distinct(hubs: Array) -> Array:
-    """Return the hubs without repetitions, in their order."""
-    first = np.unique(np.round(hubs / _SAME), axis=0, return_index=True)[1]
-    return np.ascontiguousarray(hubs[np.sort(first)])
+# -- more states ----------------------------------------------------------------------------------
 
 
-def spread(atoms: Array, weights: Array, hubs: Array) -> tuple[Bases, Array]:
-    """Return hubs that make up each atom, and weights of which no coordinate exceeds that of the atom.
+def _simplex(atoms: Array, weights: Array, unlikely: float) -> Array:
+    """Return the corners of a simplex around the atoms of a part of the curve, [n, S] with n ≤ S.
 
     Parameters
     ----------
     atoms, weights
-        Beliefs, [F, S, S], and their weights, [F, S]; those without weight are not spread.
-    hubs
-        [m, S], the vertices first.
-
-    Returns
-    -------
-    tuple
-        The hubs and their weights for each atom, [F, S, S].
+        The atoms of the intervals of the part, [f, S, S] and [f, S], in the order of readings.
+    unlikely
+        States with smaller posteriors at all atoms that matter are left to their vertices.
     """
-    n_states = hubs.shape[1]
-    beliefs = atoms.reshape(-1, n_states)
-    corners = np.tile(np.arange(n_states, dtype=np.int32), (len(beliefs), 1))
-    shares = np.zeros(corners.shape)
-    some = np.flatnonzero(weights.ravel() > 0.0)
-    if len(some) and n_states > 1:
-        if n_states == 2:
-            corners[some], shares[some] = _between(beliefs[some], hubs)
-        elif n_states <= MOST_TRIANGULATED:
-            corners[some], shares[some] = _triangulated(beliefs[some], hubs)
-        else:
-            corners[some], shares[some] = _nearby(beliefs[some], hubs)
-        shares[some] = trimmed(beliefs[some], hubs[corners[some]], shares[some])
-    return corners.reshape(*weights.shape, n_states), shares.reshape(*weights.shape, n_states)
+    n_states = atoms.shape[2]
+    matters = weights > _NEGLIGIBLE * weights.sum()
+    likely = np.flatnonzero(atoms[matters].max(axis=0) > unlikely)
+    n = len(likely)
+    if n < 2:
+        return np.empty((0, n_states))
+    beliefs = atoms[..., likely] / np.maximum(atoms[..., likely].sum(axis=2, keepdims=True), 1e-300)
+    plane = np.linalg.svd(np.ones((1, n)))[2][1:].T  # [n, n − 1]
+    points = beliefs @ plane
+    curve = (points * weights[..., None]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
+    control, away = _control_points(curve, points)
+    middle = control.mean(axis=0)
+    left, sizes, right = np.linalg.svd(control - middle, full_matrices=False)
+    thickness = float(np.linalg.norm(away, axis=2)[matters].max()) + 1e-12
+    sizes, left, right = np.maximum(sizes, thickness)[: n - 1], left[:, : n - 1], right[: n - 1]
+    corners = middle + (left * sizes) @ right
+    # Each face is moved outwards to the farthest atom.
+    lifted = np.column_stack([corners, np.ones(n)])
+    outside = points[matters]
+    try:
+        coordinates = np.linalg.solve(lifted.T, np.column_stack([outside, np.ones(len(outside))]).T)
+    except np.linalg.LinAlgError:
+        return np.empty((0, n_states))
+    excess = np.maximum(0.0, -coordinates.min(axis=1)) * (1.0 + 1e-7)
+    corners = corners * (1.0 + excess.sum()) - excess @ corners
+    hubs = np.zeros((n, n_states))
+    hubs[:, likely] = _without_traces(corners @ plane.T + 1.0 / n)
+    return hubs
 
 
-def _between(beliefs: Array, hubs: Array) -> tuple[Bases, Array]:
-    """Return the hubs on both sides of each belief over two states, and their weights."""
-    order = np.argsort(hubs[:, 0], kind="stable").astype(np.int32)
-    at = hubs[order, 0]
-    left = np.clip(np.searchsorted(at, beliefs[:, 0], side="right") - 1, 0, len(at) - 2)
-    share = np.clip((beliefs[:, 0] - at[left]) / (at[left + 1] - at[left]), 0.0, 1.0)
-    return np.stack([order[left], order[left + 1]], axis=1), np.stack([1.0 - share, share], axis=1)
+def _control_points(curve: Array, points: Array) -> tuple[Array, Array]:
+    """Return the Bernstein control points of the polynomial curve nearest to a curve in n − 1 dimensions.
 
-
-def _triangulated(beliefs: Array, hubs: Array) -> tuple[Bases, Array]:
-    """Return the corners of the Delaunay simplex that contains each belief, and its coordinates."""
-    from scipy.spatial import Delaunay  # imported here because the import is slow
-
-    n_states = hubs.shape[1]
-    # Coordinates in the plane of the simplex: exchanging states must not change distances.
-    plane = np.linalg.svd(np.ones((1, n_states)))[2][1:].T
-    triangulation = Delaunay(hubs @ plane)
-    simplex = triangulation.find_simplex(beliefs @ plane, tol=1e-10)
-    vertices = np.arange(n_states, dtype=np.int32)
-    corners = np.where(simplex[:, None] >= 0, triangulation.simplices[simplex], vertices).astype(np.int32)
-    points = hubs[corners]
-    flat = np.abs(np.linalg.det(points)) < 1e-14
-    corners[flat], points[flat] = vertices, np.eye(n_states)
-    shares = np.linalg.solve(points.transpose(0, 2, 1), beliefs[..., None])[..., 0]
-    return corners, np.maximum(shares, 0.0)
-
-
-def _nearby(beliefs: Array, hubs: Array) -> tuple[Bases, Array]:
-    """Return nearby hubs that make up most of each belief, by least squares without negative weights."""
-    from scipy.optimize import nnls
-    from scipy.spatial import cKDTree
-
-    n_states = hubs.shape[1]
-    count = min(2 * _NEARBY * n_states, len(hubs))
-    _, near = cKDTree(hubs).query(beliefs, k=count)
-    corners = np.tile(np.arange(n_states, dtype=np.int32), (len(beliefs), 1))
-    shares = np.zeros(beliefs.shape)
-    for i, belief in enumerate(beliefs):
-        found = np.union1d(near[i], np.arange(n_states))
-        weights, _ = nnls(hubs[found].T, belief)
-        largest = np.argsort(-weights, kind="stable")[:n_states]  # a basic solution has at most S of them
-        corners[i], shares[i] = found[largest], weights[largest]
-    return corners, shares
-
-
-def trimmed(beliefs: Array, points: Array, shares: Array) -> Array:
-    """Return weights γ that are lowered until Σ γ h ≤ b in every coordinate, [n, S].
-
-    What a coordinate has too much of is taken from the hub that has most of it.
+    Returns also what it is away from the points beside the curve.
     """
-    shares = np.where(shares > 0.0, shares, 0.0)
-    rows = np.arange(len(beliefs))
-    for s in range(beliefs.shape[1]):
-        for _ in range(beliefs.shape[1]):
-            excess = np.einsum("nk,nk->n", shares, points[:, :, s]) - beliefs[:, s]
-            if not (excess > 0.0).any():
-                break
-            part = np.where(shares > 0.0, points[:, :, s], 0.0)
-            most = part.argmax(axis=1)
-            largest = part[rows, most]
-            wanted = np.where(excess > 0.0, excess / np.maximum(largest, 1e-300) * (1 + 1e-12) + 1e-300, 0.0)
-            cut = np.where(largest > 0.0, np.minimum(wanted, shares[rows, most]), 0.0)
-            shares[rows, most] -= cut
-    # Rounding of the sums above: a factor that is one but for a few digits.
-    made = np.einsum("nk,nks->ns", shares, points) * (1.0 + 1e-14)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        fits = np.where(made > 0.0, beliefs / made, np.inf).min(axis=1)
-    return np.asarray(shares * np.minimum(fits, 1.0)[:, None])
+    n = curve.shape[1] + 1
+    length = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1))])
+    if len(curve) < n or not length[-1] > 0.0:
+        control = np.repeat(curve.mean(axis=0)[None], n, axis=0)
+        return control, points - control[0]
+    t = length / length[-1]
+    basis = np.stack([comb(n - 1, k) * t**k * (1.0 - t) ** (n - 1 - k) for k in range(n)], axis=1)
+    control = np.linalg.lstsq(basis, curve, rcond=1e-10)[0]
+    return control, points - (basis @ control)[:, None, :]

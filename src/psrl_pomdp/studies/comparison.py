@@ -25,7 +25,7 @@ from .._utils.deprecation import warn_renamed
 from ..analysis.estimators import RegretCurve
 from ..inference.choosing import DIRICHLET, FINITE, default_kind, finite_prior_of
 from ..models import POMDP
-from .agent_kinds import KINDS, kind_of
+from .agent_kinds import KINDS, NOTHING, kind_of
 from .store import Store
 from .study import AgentSpec
 from .study_results import StudyResults
@@ -129,8 +129,20 @@ def information_of(agent: AgentSpec, model: POMDP | None = None) -> str:
     """Return the prior information of an agent. A finite prior is more information than a Dirichlet prior.
 
     An agent without an explicit prior has the finite prior of `model` if there is one. A prior of another
-    package, or of the user, is information of its own: it is called by its name or path.
+    package, or of the user, is information of its own: it is called by its name or path. A sensor that the
+    agent learns is less than a known one, and cells are less than readings.
     """
+    information = _information_of(agent, model)
+    options = agent.prior if isinstance(agent.prior, dict) else {}
+    if "sensor" in options:
+        information = information.replace("sensor", "learned sensor")
+    if "costs" in options:
+        information += ", learned costs"
+    return f"{information}, {agent.cells} cells" if agent.cells and information != NOTHING else information
+
+
+def _information_of(agent: AgentSpec, model: POMDP | None) -> str:
+    """Return the prior information of an agent without the options of its prior."""
     kind = kind_of(agent.kind)
     if not kind.uses_prior:
         return kind.information

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from .. import registry
@@ -29,11 +30,14 @@ from ..protocols import Agent, Planner, Prior
 from ..simulation.runs import Simulation, log_spaced
 from .agent_kinds import AgentContext, make
 from .agent_kinds import kind_of as agent_kind
-from .priors import prior_of
+from .priors import is_random, prior_of
 from .study import AgentSpec, Study
+from .variants import CellAgent, in_cells, with_seen_costs
 
-_WORLD, _TRUTH, _AGENT = 0, 1, 2  # what a stream is for
+_WORLD, _TRUTH, _AGENT, _CALIBRATION = 0, 1, 2, 3  # what a stream is for
+_DEFAULT_TOLERANCE, _DENSITY_TOLERANCE = 1e-7, 1e-5  # of the plan for the true model
 _MOST_PLANS = 4  # of true models that are kept, where every run has its own
+_MOST_PRIORS = 64
 
 
 class Experiment:
@@ -47,14 +51,19 @@ class Experiment:
         self.study = study
         self._given = problem  # in place of the study's own
         self._plans: OrderedDict[POMDP, Plan] = OrderedDict()
-        self._priors: dict[str, Prior] = {}
+        self._priors: OrderedDict[str, Prior] = OrderedDict()
+        self._with_cells: OrderedDict[tuple[POMDP, int], POMDP] = OrderedDict()
         self._drawn: tuple[int, POMDP] | None = None  # the latest run, and its true model
 
     # -- models ---------------------------------------------------------------------------------
 
     @cached_property
     def problem(self) -> POMDP:
-        """The problem of the study, or the model in its file."""
+        """The problem of the study, or the model in its file; with seen costs if the study says so."""
+        found = self._own_problem()
+        return with_seen_costs(found, self.study.seen_cost) if self.study.seen_cost else found
+
+    def _own_problem(self) -> POMDP:
         study = self.study
         if self._given is not None:
             return self._given
@@ -72,16 +81,28 @@ class Experiment:
         latest = self._drawn
         if latest is None or latest[0] != run:
             rng = np.random.default_rng((self.study.seed, run, _TRUTH))
-            drawn = sample_model(self.common_prior, rng)
+            drawn = sample_model(self.common_prior(run), rng)
             name = f"{self.problem.name} drawn for run {run}"
             latest = self._drawn = run, POMDP(drawn.setting, drawn.transition, name=name)
         return latest[1]
 
+    @property
+    def tolerance(self) -> float:
+        """The gap of the plan for the true model.
+
+        It is that of the study. In place of the default, it is 1e-5 for a density of observations, for which
+        the planner needs more cells the smaller the gap is.
+        """
+        wanted = self.study.tolerance
+        if wanted == _DEFAULT_TOLERANCE and not self.problem.setting.is_finite:
+            return _DENSITY_TOLERANCE
+        return wanted
+
     def plan_of_truth(self, run: int) -> Plan:
-        """Return a plan for the true model of a run, to the study's tolerance."""
+        """Return a plan for the true model of a run, to `tolerance`."""
         model = self.model(run)
         if model not in self._plans:
-            best = plan(model, self.study.tolerance, max_work=self.study.max_work)
+            best = plan(model, self.tolerance, max_work=self.study.max_work)
             if best.status == "interrupted":  # what was proved so far is no result
                 raise KeyboardInterrupt
             self._plans[model] = best
@@ -91,13 +112,28 @@ class Experiment:
 
     # -- priors ---------------------------------------------------------------------------------
 
-    def prior(self, spec: AgentSpec) -> Prior:
-        """Return the prior of an agent."""
+    def prior(self, spec: AgentSpec, run: int = 0) -> Prior:
+        """Return the prior of an agent. It is the same in all runs, unless it has a simulated calibration."""
         wanted = spec.prior or agent_kind(spec.kind).default_prior
-        key = repr(wanted)
+        own_run = run if is_random(wanted) else 0
+        key = repr((wanted, spec.cells, own_run))
         if key not in self._priors:
-            self._priors[key] = prior_of(self.problem, wanted)
+            model = self._in_cells(self.problem, spec.cells)
+            self._priors[key] = prior_of(model, wanted, (self.study.seed, own_run, _CALIBRATION))
+            if len(self._priors) > _MOST_PRIORS:
+                self._priors.popitem(last=False)
         return self._priors[key]
+
+    def _in_cells(self, model: POMDP, n_cells: int) -> POMDP:
+        """Return a model with cells in place of a density; the model itself if `n_cells` is 0."""
+        if not n_cells:
+            return model
+        key = model, n_cells
+        if key not in self._with_cells:
+            self._with_cells[key] = in_cells(model, n_cells)
+            if len(self._with_cells) > _MOST_PLANS:
+                self._with_cells.popitem(last=False)
+        return self._with_cells[key]
 
     def kind_of_prior(self, spec: AgentSpec) -> str:
         """Return the kind of an agent's prior, as `psrl_pomdp.inference.choosing.kind_of` has it."""
@@ -108,15 +144,15 @@ class Experiment:
         """The Dirichlet prior, for agents that support no other prior."""
         return dirichlet_prior_of(self.problem)
 
-    @cached_property
-    def common_prior(self) -> Prior:
-        """The prior of all agents, from which true models are sampled for the Bayesian regret.
+    def common_prior(self, run: int = 0) -> Prior:
+        """Return the prior of all agents, from which true models are sampled for the Bayesian regret.
 
-        Agents of a kind with a default prior of its own count only if the study names their prior.
+        Agents of a kind with a default prior of its own count only if the study names their prior. Cells in
+        place of readings make no other prior.
         """
         kinds = [(agent, agent_kind(agent.kind)) for agent in self.study.agents]
         priors = [
-            self.prior(agent)
+            self.prior(msgspec.structs.replace(agent, cells=0), run)
             for agent, kind in kinds
             if kind.uses_prior and (agent.prior or not kind.default_prior)
         ]
@@ -133,10 +169,13 @@ class Experiment:
         """Return a new agent. Its random numbers depend on its name and not on its position in the study."""
         study = self.study
         code = int.from_bytes(hashlib.sha256(spec.label.encode()).digest()[:8], "big")
+        rows = self.dirichlet_prior
+        if spec.cells:
+            rows = dirichlet_prior_of(self._in_cells(self.problem, spec.cells))
         told = AgentContext(
-            world=self.model(run),
-            prior=self.prior(spec),
-            rows=self.dirichlet_prior,
+            world=self._in_cells(self.model(run), spec.cells),
+            prior=self.prior(spec, run),
+            rows=rows,
             seed=(study.seed, run, _AGENT, code),
             budget=PlanningBudget(
                 min_tolerance=spec.floor,
@@ -146,8 +185,8 @@ class Experiment:
                 atol=spec.atol,
             ),
             exact=PlanningBudget(
-                min_tolerance=study.tolerance,
-                max_tolerance=study.tolerance,
+                min_tolerance=self.tolerance,
+                max_tolerance=self.tolerance,
                 max_work=study.max_work,
                 max_points=10_000,
             ),
@@ -155,7 +194,8 @@ class Experiment:
             options=spec.options,
             planner=_planner_of(spec.planner) if spec.planner else None,
         )
-        return make(spec.kind, told)
+        agent = make(spec.kind, told)
+        return CellAgent(agent, self.problem.setting, spec.cells) if spec.cells else agent
 
     def simulation(self, spec: AgentSpec, run: int, *, every_step: bool = False) -> Simulation:
         """Return the simulation of a new agent before its first step; `every_step` records hidden states."""

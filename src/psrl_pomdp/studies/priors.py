@@ -7,15 +7,19 @@ takes the model's setting instead of the model, because that is what all priors 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import registry
 from ..errors import InvalidModelError, PSRLError, did_you_mean
 from ..inference import DirichletPrior, FinitePrior
 from ..inference.choosing import DIRICHLET, default_kind, dirichlet_prior_of, finite_prior_of
-from ..models import POMDP
+from ..inference.dirichlet_prior import ties_of
+from ..models import POMDP, Setting
 from ..registry import Plugin
+from .learned_tables import costs_from, is_calibrated, seeded, sensor_from
 
 
 def finite_of(model: POMDP) -> FinitePrior:
@@ -28,19 +32,43 @@ def finite_of(model: POMDP) -> FinitePrior:
     return family
 
 
-def dirichlet_of(model: POMDP) -> DirichletPrior:
-    """Return the Dirichlet prior of a problem; for other models, the uniform one on possible transitions."""
-    return dirichlet_prior_of(model)
+def dirichlet_of(model: POMDP, sensor: Any = None, costs: Any = None) -> DirichletPrior:
+    """Return the Dirichlet prior of a problem; for other models, the uniform one on possible transitions.
+
+    With `sensor` or `costs`, the observation model or the costs are learned too (`learned_tables`).
+    """
+    prior = dirichlet_prior_of(model)
+    if sensor is None and costs is None:
+        return prior
+    ties = ties_of(prior.row)
+    known = {(int(a), int(s)): prior.concentration[a, s] for a, s in np.argwhere(prior.known)}
+    return DirichletPrior(
+        prior.setting,
+        prior.concentration,
+        known,
+        ties,
+        sensor=prior.sensor if sensor is None else sensor_from(model.setting, sensor),
+        costs=prior.costs if costs is None else costs_from(model.setting, costs),
+    )
 
 
-def prior_of(model: POMDP, wanted: str | Mapping[str, Any]) -> Any:
+def is_random(wanted: str | Mapping[str, Any]) -> bool:
+    """Return whether a prior depends on random numbers, such as those of a simulated calibration."""
+    return isinstance(wanted, Mapping) and wanted.get("kind") == DIRICHLET and is_calibrated(wanted)
+
+
+def prior_of(model: POMDP, wanted: str | Mapping[str, Any], seed: Sequence[int] = (0,)) -> Any:
     """Return the prior with a name or an importable path, or of a table with `kind` and options.
+
+    `seed` is for priors that depend on random numbers.
 
     The empty name selects the finite prior if the problem has one, else the Dirichlet prior. Raises
     `PluginError` if the factory of a prior fails or does not return a prior.
     """
     options = {} if isinstance(wanted, str) else {key: wanted[key] for key in wanted if key != "kind"}
     kind = wanted if isinstance(wanted, str) else str(wanted["kind"])
+    if kind == DIRICHLET:
+        options = seeded(options, seed)
     plugin = registry.find("priors", default_kind(model, kind))
     return made(plugin, plugin.load(), model, options)
 
@@ -61,12 +89,18 @@ def made(plugin: Plugin, factory: Any, model: POMDP, options: Mapping[str, Any])
     lacks += [] if hasattr(prior, "setting") else ["setting"]
     if lacks:
         raise plugin.error(f"it returned a {type(prior).__name__}, which is no prior: it has no {lacks[0]}")
-    sizes = [(each.n_actions, each.n_states, each.n_observations) for each in (prior.setting, model.setting)]
+    sizes = [_sizes(each) for each in (prior.setting, model.setting)]
     if sizes[0] != sizes[1]:
         raise plugin.error(
             f"it returned a prior for {sizes[0]} actions, states and observations, the problem has {sizes[1]}"
         )
     return prior
+
+
+def _sizes(setting: Setting) -> tuple[int, int, int | str]:
+    """Return the numbers of actions, states and observations; of a density what it is."""
+    observations = setting.n_observations if setting.is_finite else setting.sensor.described()
+    return setting.n_actions, setting.n_states, observations
 
 
 def _check_options(plugin: Plugin, factory: Any, options: Mapping[str, Any]) -> None:

@@ -9,7 +9,8 @@ so that no probability of an observation is wrong by more than r. Two agents are
 transition kernel: all of its regret is due to the error in η. The second learns the kernel from a Dirichlet
 prior; it may learn a wrong kernel that compensates for the error. A third agent learns both the kernel and
 the observation model: η′ is only an estimate for it, worth some readings in each state. Every observation
-that η allows stays possible, because η′ is positive wherever η is.
+that η allows stays possible, because η′ is positive wherever η is. For a density of observations, the classes
+of `setting.quantized(K)` take its place.
 
 Each agent's posterior tests whether its readings come as they were predicted (`ModelFit`): the shares of runs
 with an alarm show whether the agent finds out that η′ is wrong.
@@ -101,23 +102,20 @@ def perturbed(setting: Setting, radius: float, rng: np.random.Generator) -> Sett
     True
     """
     _check_radius(radius)
+    if not setting.is_finite:
+        raise InvalidModelError(
+            f"{setting.sensor.described()} have no table whose entries could be wrong; "
+            "`setting.quantized(K)` puts them into K classes"
+        )
     own = setting.observation
-    shape = own.shape[:2] if setting.sensor_depends_on_action else (1, setting.n_states)
+    by_action = setting.sensor_depends_on_action or setting.sensor_depends_on_previous
+    shape = own.shape[:-1] if by_action else (1, setting.n_states)
     noise = rng.dirichlet(np.ones(setting.n_observations), size=shape)
     sensor = (1.0 - radius) * own + radius * noise
     first: Array | None = setting.first_observation
     if first is not None:
-        first = (1.0 - radius) * first + radius * noise[0]
-    return Setting(
-        sensor,
-        setting.cost,
-        setting.initial,
-        first,
-        units=setting.units,
-        states=setting.names.states,
-        actions=setting.names.actions,
-        observations=setting.names.observations,
-    )
+        first = (1.0 - radius) * first + radius * noise.reshape(-1, *first.shape)[0]
+    return setting.replace(observation=sensor, first_observation=first)
 
 
 def _check_radius(radius: float) -> None:
@@ -173,7 +171,8 @@ def sensor_sensitivity(
     Raises
     ------
     InvalidModelError
-        For a number out of its range, or a prior that cannot take another observation model.
+        For a number out of its range, a prior that cannot take another observation model, or a density of
+        observations.
     """
     for radius in radii:
         _check_radius(radius)
@@ -182,6 +181,7 @@ def sensor_sensitivity(
             raise InvalidModelError(f"{name} is {value!r}: a whole number of at least {least}")
     if not 0.0 < worth < np.inf:
         raise InvalidModelError(f"worth is {worth!r}: a positive number of readings is wanted")
+    perturbed(model.setting, 0.0, np.random.default_rng(0))  # raises an error for a density
     best = plan(model, _TOLERANCE, max_work=_WORK)
     if best.status == "interrupted":
         raise KeyboardInterrupt
@@ -254,9 +254,17 @@ def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:
     posterior = FinitePrior(model.setting, model.transition[None]).posterior()
     posterior.start(trace.first_observation)
     different = 0
-    for action, observation in zip(trace.actions.tolist(), trace.observations.tolist(), strict=True):
+    seen, observations, costs = model.setting.seen_cost, trace.observations, trace.seen_costs
+    if seen is not None:
+        observations = observations // (seen.n_values + 1)
+    for i, (action, observation) in enumerate(
+        zip(trace.actions.tolist(), observations.tolist(), strict=True)
+    ):
         different += best.action(posterior.beliefs[0]) != action
-        posterior.update(action, observation)
+        if costs is None:
+            posterior.update(action, observation)
+        else:
+            posterior.update(action, observation, float(costs[i]))
     return different / len(trace.actions)
 
 

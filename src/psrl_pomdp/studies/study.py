@@ -36,6 +36,7 @@ from .agent_kinds import AGENT_KINDS, kind_of
 _LARGEST_FILE = 1 << 20  # bytes
 _RANGES = {"horizon": (1, 10**9), "seeds": (1, 10**6), "per_decade": (1, 1000), "seed": (0, 2**63 - 1)}
 _MOST_JOBS = 10**6
+MOST_CELLS = 4096
 _MOST_WORK = 1e18  # counted operations: years
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
@@ -46,8 +47,8 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     kind: str
     name: str = ""  # by default the kind
     # "finite", "dirichlet", or the name or path of a prior of another package; or a table with `kind` and the
-    # options of the prior. By default "finite" if the problem has a finite prior, else "dirichlet"; for
-    # ba-pomcp always "dirichlet".
+    # options of the prior, such as `sensor` of "dirichlet" (`learned_tables`). By default "finite" if the
+    # problem has a finite prior, else "dirichlet"; for ba-pomcp always "dirichlet".
     prior: str | dict[str, Any] = ""
     schedule: str = ""  # by default the schedule of the paper for the prior
     floor: float = 1e-6  # the smallest requested gap ε_k of a plan, as a fraction of the cost range
@@ -57,6 +58,7 @@ class AgentSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     max_work: float = 3e8  # the computation budget of one plan, in counted operations
     options: dict[str, bool | int | float | str] = {}  # keyword arguments of the agent's class
     planner: str = ""  # the name or path of a planner; by default `plan`
+    cells: int = 0  # the agent is given K cells in place of the readings of a density; 0 for the readings
 
     @property
     def label(self) -> str:
@@ -81,8 +83,11 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     truth: str = "fixed"
     seed: int = 0  # the seed of all random numbers
     per_decade: int = 10  # the number of checkpoints in each factor of 10 of time
-    tolerance: float = 1e-7  # the gap of the plan for the true model, as a fraction of the cost range
+    # The gap of the plan for the true model, as a fraction of the cost range. For a density of observations,
+    # the default is 1e-5 (`experiment`).
+    tolerance: float = 1e-7
     max_work: float = 3e10  # the computation budget of that plan, in counted operations
+    seen_cost: str = ""  # "exact" if agents see the cost of every step
     file_sha256: str = ""  # the hash of the model file, by which a changed file is detected
 
     @property
@@ -90,6 +95,8 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         """A hash of all settings."""
         everything = {name: getattr(self, name) for name in self.__struct_fields__}
         everything["agents"] = [_all_but_empty_options(agent) for agent in self.agents]
+        if not self.seen_cost:  # a new key, as in `_all_but_empty_options`
+            del everything["seen_cost"]
         return hashlib.sha256(msgspec.json.encode(everything, order="sorted")).hexdigest()[:16]
 
     def to_toml(self) -> str:
@@ -99,7 +106,7 @@ class Study(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 def _all_but_empty_options(agent: AgentSpec) -> dict[str, Any]:
     """Return the settings of an agent without empty new keys, so that old studies keep their fingerprints."""
-    later = ("options", "rtol", "atol", "planner")
+    later = ("options", "rtol", "atol", "planner", "cells")
     words = msgspec.structs.asdict(agent)
     return {key: value for key, value in words.items() if value or key not in later}
 
@@ -187,6 +194,7 @@ def _check(study: Study, name: str) -> None:
     if not 0.0 < study.max_work <= _MOST_WORK:
         refuse(f"max_work is {study.max_work}: wanted above 0 and up to {_MOST_WORK:g}")
     _one_of("truth", study.truth, ("fixed", "prior"), name)
+    _one_of("seen_cost", study.seen_cost, ("", "exact"), name)
     if not study.agents:
         refuse("agents is empty: at least one is wanted")
     labels = [agent.label for agent in study.agents]
@@ -201,6 +209,8 @@ def _check(study: Study, name: str) -> None:
             value = getattr(agent, key)
             if value is not None and not value > 0.0:
                 refuse(f"agents[{i}].{key} is {value}: wanted above 0")
+        if not 0 <= agent.cells <= MOST_CELLS:
+            refuse(f"agents[{i}].cells is {agent.cells}: wanted from 1 to {MOST_CELLS}, or 0 for readings")
         if not 0.0 < agent.max_work <= _MOST_WORK:
             refuse(f"agents[{i}].max_work is {agent.max_work}: wanted above 0 and up to {_MOST_WORK:g}")
         if not _NAME.fullmatch(agent.label):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from .._utils.integers import is_integer
 from ..models import POMDP
 from ..simulation.runs import simulate
+from .observations import draw_first, draw_observation
 
 Factory = Callable[[int], Any]
 
@@ -50,7 +52,7 @@ def _saving_violations(make: Factory, model: POMDP, expected: list[int]) -> Iter
 
 
 def _play(agent: Any, world: _Environment, steps: int) -> list[int]:
-    return [world.step(agent.act(world.observation)) for _ in range(steps)]
+    return [world.step(world.asked(agent)) for _ in range(steps)]
 
 
 def _is_action(action: object, model: POMDP) -> bool:
@@ -65,26 +67,49 @@ class _Environment:
         self.model, self.missing_every, self.time = model, missing_every, 0
         self.rng = np.random.default_rng(6)
         self.hidden = int(self.rng.choice(model.n_states, p=setting.initial))
-        self.observation: int | None = None
-        if setting.first_observation is not None:
+        self.observation: Any = None
+        self.cost: float | None = None  # of the last action, if costs are seen
+        if not setting.is_finite:
+            if setting.has_first_observation:
+                self.observation = draw_first(setting, self.hidden, self.rng)
+        elif setting.first_observation is not None:
             first = setting.first_observation[self.hidden]
             self.observation = int(self.rng.choice(model.n_observations, p=first))
+
+    def asked(self, agent: Any) -> int:
+        """Return the agent's action; the cost of its last action is shown to an agent that takes it."""
+        shown = self.cost is not None and "cost" in signature(agent.act).parameters
+        action: int = agent.act(self.observation, cost=self.cost) if shown else agent.act(self.observation)
+        return action
 
     def step(self, action: int) -> int:
         """Perform the action, if it is valid, and return it."""
         if _is_action(action, self.model):
             model, self.time = self.model, self.time + 1
-            self.hidden = int(self.rng.choice(model.n_states, p=model.transition[action, self.hidden]))
-            probabilities = model.setting.observation[action, self.hidden]
-            observation = int(self.rng.choice(model.n_observations, p=probabilities))
+            setting, before = model.setting, self.hidden
+            seen = setting.seen_cost
+            if seen is not None:
+                paid = int(self.rng.choice(seen.n_values, p=seen.probabilities[action, before]))
+                self.cost = float(seen.values[paid])
+            self.hidden = int(self.rng.choice(model.n_states, p=model.transition[action, before]))
+            observation = self._observed(action, before)
             is_missing = self.missing_every and self.time % self.missing_every == 0
             self.observation = None if is_missing else observation
         return action
 
+    def _observed(self, action: int, before: int) -> Any:
+        """Draw the observation after an action."""
+        setting = self.model.setting
+        if not setting.is_finite:
+            return draw_observation(setting, action, self.hidden, self.rng)
+        table = setting.observation[action]
+        probabilities = table[before, self.hidden] if table.ndim == 3 else table[self.hidden]
+        return int(self.rng.choice(self.model.n_observations, p=probabilities))
+
     def state(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""
-        return self.rng.bit_generator.state, self.hidden, self.observation, self.time
+        return self.rng.bit_generator.state, self.hidden, self.observation, self.cost, self.time
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Go back to an earlier state."""
-        self.rng.bit_generator.state, self.hidden, self.observation, self.time = state
+        self.rng.bit_generator.state, self.hidden, self.observation, self.cost, self.time = state

@@ -8,20 +8,32 @@ it detects that a single observation is ignored or counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from .._utils.arrays import Array
-from ..inference.encoding import initial_of, model_of
+from ..inference.encoding import model_of
 from ..models import Setting
 from ..protocols import Posterior, Prior
-from .calibration import History, functionals, log_likelihood, replay, simulate_from_prior
+from .calibration import (
+    History,
+    drawn_models,
+    first_likelihood,
+    functionals,
+    log_likelihood,
+    replay,
+    simulate_from_prior,
+    step_likelihood,
+    tables_are_unknown,
+    tables_of,
+    without_last,
+)
 
 Factory = Callable[[np.random.Generator], Posterior]
 
 _HISTORIES = 4
-_FUNCTIONALS = 8  # that samples are compared by
+_FUNCTIONALS = (8, 14, 20)  # that samples are compared by: with unknown tables, and if costs are seen too
 _LEVEL = 5e-6  # the false alarm rate
 _DRAWS = 32  # of each posterior
 _LEAST_SIZE = 200.0  # of the weighted sample; with less, there is no comparison
@@ -41,15 +53,18 @@ def importance_violations(
     from scipy import stats  # imported here because the import is slow
 
     rng = np.random.default_rng((seed, 2))
-    setting, each = prior.setting, replicates // _HISTORIES
+    own, each = prior.setting, replicates // _HISTORIES
     if each < 8:  # too few for a standard error
         return
-    comparisons = _HISTORIES * (_FUNCTIONALS + setting.cost.size)
+    unknown = tables_are_unknown(prior)
+    number = _FUNCTIONALS[int(unknown) + int(unknown and own.seen_cost is not None)]
+    comparisons = _HISTORIES * (number + own.cost.size)
     threshold = float(stats.t.isf(0.5 * _LEVEL / comparisons, each - 1))
-    size = min(20 * replicates, int(_MOST_ENTRIES / (setting.n_actions * setting.n_states**2)))
+    size = min(20 * replicates, int(_MOST_ENTRIES / (own.n_actions * own.n_states**2)))
     models = [model_of(prior, rng) for _ in range(size)]
     kernels = np.stack([model.transition for model in models])
     starts = np.stack([model.setting.initial for model in models])
+    setting = [model.setting for model in models] if unknown else own
     for _ in range(_HISTORIES):
         history = simulate_from_prior(prior, length, rng).history
         logs = log_likelihood(setting, kernels, starts, history)
@@ -60,9 +75,8 @@ def importance_violations(
         values, counts = [], []
         for _ in range(each):
             posterior = replay(factory(rng), history)
-            drawn = np.stack([posterior.sample(rng) for _ in range(_DRAWS)])
-            begin = np.stack([initial_of(prior, kernel) for kernel in drawn])
-            values.append(functionals(setting, drawn, begin, history).mean(axis=0))
+            drawn, begin, settings = drawn_models(prior, posterior, _DRAWS, rng)
+            values.append(functionals(settings, drawn, begin, history).mean(axis=0))
             counts.append(np.ravel(posterior.expected_counts))
         score = _deviation(functionals(setting, kernels, starts, history), weights, np.array(values))
         if not score < threshold:
@@ -71,7 +85,7 @@ def importance_violations(
                 f"weighted by the exact likelihood: they deviate by {score:.1f} standard errors"
             )
             return
-        earlier = History(history.first, history.actions, [*history.observations[:-1], None])
+        earlier = without_last(history)
         logs = log_likelihood(setting, kernels, starts, earlier)
         weights = np.exp(logs - logs.max())
         visits = expected_visits(setting, kernels, starts, earlier).reshape(size, -1)
@@ -84,25 +98,23 @@ def importance_violations(
             return
 
 
-def expected_visits(setting: Setting, kernels: Array, starts: Array, history: History) -> Array:
-    """Return E[number of visits of each (action, state) | history, θ] of several kernels, shape [D, A, S].
+def expected_visits(
+    setting: Setting | Sequence[Setting], kernels: Array, starts: Array, history: History
+) -> Array:
+    """Return E[number of visits of each (action, state) | history, θ] of several models, shape [D, A, S].
 
-    By the forward-backward recursion for all kernels at once.
+    By the forward-backward recursion for all models at once.
     """
-    readings = [
-        np.ones(setting.n_states) if o is None else setting.observation[a, :, o]
-        for a, o in zip(history.actions, history.observations, strict=True)
-    ]
-    belief = starts.copy()
-    if history.first is not None and setting.first_observation is not None:
-        belief = belief * setting.first_observation[:, history.first]
+    tables = tables_of(setting)
+    steps = [kernels[:, a] * step_likelihood(tables, history, i) for i, a in enumerate(history.actions)]
+    belief = starts * first_likelihood(tables, history)
     forward = []
-    for a, likelihood in zip(history.actions, readings, strict=True):
+    for step in steps:
         forward.append(belief / np.maximum(belief.sum(axis=1, keepdims=True), 1e-300))
-        belief = np.einsum("ds,dst->dt", forward[-1], kernels[:, a]) * likelihood
-    found, after = np.zeros((len(kernels), *setting.cost.shape)), np.ones_like(starts)
-    for a, likelihood, now in zip(history.actions[::-1], readings[::-1], forward[::-1], strict=True):
-        after = np.einsum("dst,dt->ds", kernels[:, a], after * likelihood)
+        belief = np.einsum("ds,dst->dt", forward[-1], step)
+    found, after = np.zeros(kernels.shape[:3]), np.ones_like(starts)
+    for a, step, now in zip(history.actions[::-1], steps[::-1], forward[::-1], strict=True):
+        after = np.einsum("dst,dt->ds", step, after)
         after /= np.maximum(after.max(axis=1, keepdims=True), 1e-300)
         both = now * after
         found[:, a] += both / np.maximum(both.sum(axis=1, keepdims=True), 1e-300)

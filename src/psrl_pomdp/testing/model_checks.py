@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..models import POMDP
+from ..models.stand_in import same_observations
 from ..models.structure import ModelStructure
 
 # Positive entries below this are more likely rounding errors of a zero than measured probabilities.
@@ -81,18 +82,22 @@ def _indistinguishable(model: POMDP, facts: ModelStructure) -> Iterator[str]:
 
 
 def _duplicate_actions(model: POMDP, facts: ModelStructure) -> Iterator[str]:
-    seen: dict[bytes, int] = {}
+    seen: dict[bytes, list[int]] = {}
     setting = model.setting
     for a in range(model.n_actions):
-        parts = (model.transition[a], setting.observation[a], setting.cost[a])
-        first = seen.setdefault(b"".join(part.tobytes() for part in parts), a)
-        if first != a:
+        alike = seen.setdefault(model.transition[a].tobytes() + setting.cost[a].tobytes(), [])
+        first = next((other for other in alike if same_observations(setting, other, a)), None)
+        if first is None:
+            alike.append(a)
+        else:
             one, other = setting.names.action(first), setting.names.action(a)
             yield f"actions {one} and {other} have identical transitions, observations and costs"
 
 
 def _impossible_observations(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     setting = model.setting
+    if not setting.is_finite:
+        return
     possible = (setting.observation > 0).reshape(-1, setting.n_observations).any(axis=0)
     if setting.first_observation is not None:
         possible |= (setting.first_observation > 0).any(axis=0)
@@ -111,11 +116,11 @@ def _no_choice(model: POMDP, facts: ModelStructure) -> Iterator[str]:
 
 def _tiny_probabilities(model: POMDP, facts: ModelStructure) -> Iterator[str]:
     setting = model.setting
-    for name, axes, array in (
-        ("transition", "ast", model.transition),
-        ("observation", "asto" if setting.sensor_depends_on_previous else "aso", setting.observation),
-        ("initial", "s", setting.initial),
-    ):
+    arrays = [("transition", "ast", model.transition), ("initial", "s", setting.initial)]
+    if setting.is_finite:
+        axes = "asto" if setting.sensor_depends_on_previous else "aso"
+        arrays.insert(1, ("observation", axes, setting.observation))
+    for name, axes, array in arrays:
         tiny = (array > 0) & (array < _SUSPICIOUSLY_SMALL)
         if tiny.any():
             where = tuple(int(i) for i in np.argwhere(tiny)[0])

@@ -16,7 +16,7 @@ from ..inference.encoding import check_protocol
 from ..inference.parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample
 from ..models import kernel
 from ..protocols import FiniteSupport, Prior, ResumablePrior
-from .calibration import replay, simulate_from_prior, z_scores
+from .calibration import add_steps, replay, simulate_from_prior, z_scores
 from .sampler_checks import ranks_in, sampler_violations
 
 _THRESHOLD = 5.5  # of each z-score: false alarm rate 3.8e-8
@@ -206,9 +206,8 @@ def _saved_posterior(prior: ResumablePrior, seed: int) -> Iterator[str]:
     twin = np.random.default_rng(0)
     twin.bit_generator.state = rng.bit_generator.state
     restored: Any = prior.restore(posterior.state(), twin)
-    for a, o in zip(world.history.actions, world.history.observations, strict=True):
-        posterior.update(a, o)
-        restored.update(a, o)
+    for one in (posterior, restored):
+        add_steps(one, world.history)
     pairs = ((p.sample(np.random.default_rng(seed)), p.expected_counts) for p in (posterior, restored))
     for one, other in zip(*pairs, strict=True):
         if not np.array_equal(one, other):

@@ -40,7 +40,7 @@ from ...inference.prior_files import can_save, is_code, posterior_in, posterior_
 from ...models import Setting
 from ...protocols import Compilable, Posterior, Prior, WeightedKernels
 from ..serialization import SettingMetadata, setting_in, setting_out
-from .options import number, whole_number
+from .options import check_numbered, number, whole_number
 from .tree_search import WeightedModels, empty_tree, search
 
 _OPTIONS = ("n_simulations", "depth", "discount", "exploration")
@@ -84,6 +84,12 @@ class BAPOMCPAgent:
         exploration: float = 1.0,
     ) -> None:
         check_protocol(prior)
+        check_numbered(prior.setting, "BA-POMCP")
+        if any(getattr(prior, name, None) is not None for name in ("sensor", "sensors", "costs")):
+            raise InvalidModelError(
+                "BA-POMCP cannot be used with an unknown observation model or unknown costs, as it searches "
+                "with known ones; psrl, mean and map can be used with them"
+            )
         least = prior.setting.n_actions
         self.prior = prior
         self.n_simulations = whole_number(

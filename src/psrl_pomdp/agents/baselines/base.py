@@ -20,7 +20,6 @@ import numpy.typing as npt
 from ..._numba.jit import LEARNING, jit
 from ..._serialization.archives import as_saved_agent
 from ..._utils.arrays import Array, Index
-from ...errors import InvalidModelError
 from ...inference.encoding import first_number, reading_number
 from ...inference.sampled_filter import SampledFilter, update_sampled_filter
 from ...inference.step_codes import StepCodes
@@ -30,7 +29,7 @@ from ...protocols import Solution
 from .. import compiled_steps as steps
 from ..compiled_policy import new_sampled_filter, policy_of
 from ..planning_budget import PlanningBudget, one_over_root
-from .options import number, whole_number
+from .options import check_numbered, number, whole_number
 from .serialization import agent_from_bytes, agent_to_bytes
 
 Seed = int | Sequence[int]
@@ -55,21 +54,6 @@ def replay(sampled: SampledFilter, likelihood: Array, actions: Index, observatio
     """Update a belief with many actions and the observations after them."""
     for i in range(len(actions)):
         update_sampled_filter(sampled, likelihood[actions[i], observations[i]], actions[i])
-
-
-def check_numbered(setting: Setting, agent: str) -> None:
-    """Raise `InvalidModelError` if an agent cannot be used, because it counts observations by number and
-    action.
-    """
-    if setting.is_finite and not setting.sensor_depends_on_previous and setting.seen_cost is None:
-        return
-    why = "costs that are seen" if setting.is_finite else setting.sensor.described()
-    if setting.is_finite and setting.sensor_depends_on_previous:
-        why = "observations that depend on the state before the action"
-    raise InvalidModelError(
-        f"{agent} cannot be used with {why}: it needs finitely many observations that depend on the action "
-        "and the new state (`setting.quantized(K)`)"
-    )
 
 
 class ModelPolicy:

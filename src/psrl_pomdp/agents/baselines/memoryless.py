@@ -44,6 +44,7 @@ from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
 from ...inference.encoding import is_lost, number_of
 from ...models import POMDP
+from .options import check_numbered
 
 _RESTART = 1e-9  # probability of a restart: too small to change J noticeably, much above rounding errors
 _FEW = 729  # the largest number of deterministic policies that are enumerated
@@ -68,7 +69,7 @@ class MemorylessPolicy:
 class _Chains:
     """A model as a Markov chain of pairs x = (s, o), flattened; the last o is a missing observation."""
 
-    moves: Array  # [A, S, S·(O + 1)]: θ(s′ | s, a) η(o′ | s′, a)
+    moves: Array  # [A, S, S·(O + 1)]: θ(s′ | s, a) η(o′ | s, a, s′)
     cost: Array  # [A, S]
     start: Array  # [S·(O + 1)]
 
@@ -76,9 +77,10 @@ class _Chains:
     def of(cls, model: POMDP) -> _Chains:
         """Return the chains of a model."""
         own = model.setting
-        n_actions, n_states, n_observations = own.observation.shape
+        n_actions, n_states, n_observations = own.n_actions, own.n_states, own.n_observations
         moves = np.zeros((n_actions, n_states, n_states, n_observations + 1))
-        moves[..., :-1] = model.transition[..., None] * own.observation[:, None]
+        table = own.observation if own.sensor_depends_on_previous else own.observation[:, None]
+        moves[..., :-1] = model.transition[..., None] * table
         start = np.zeros((n_states, n_observations + 1))
         if own.first_observation is None:
             start[:, -1] = own.initial
@@ -133,13 +135,20 @@ def best_memoryless(
 ) -> MemorylessPolicy:
     """Return a memoryless policy of locally minimal average cost.
 
-    The probability of every action is at least `least`.
+    The probability of every action is at least `least`. A memoryless policy ignores costs that are seen.
+
+    Raises
+    ------
+    InvalidModelError
+        If the observations have a density, or `least` is too large.
 
     >>> from psrl_pomdp import problem
     >>> best = best_memoryless(problem("railway"))
     >>> best.probabilities.shape, best.deterministic
     ((7, 2), False)
     """
+    if not model.setting.is_finite:  # no table; dependence on the state before the action is no obstacle
+        check_numbered(model.setting, "a memoryless policy")
     chains = _Chains.of(model)
     n_rows, n_actions = model.n_observations + 1, model.n_actions
     if not 0.0 <= least * n_actions <= 1.0:

@@ -42,6 +42,7 @@ from ...planning.plan_files import plan_from_bytes
 from ..planning_budget import PlanningBudget
 from ..serialization import SettingMetadata, setting_in, setting_out
 from ..serialization_checks import budget_in, has_sizes
+from .options import check_numbered
 
 # Attributes that files contain, with their names there.
 _IN_FILES = {
@@ -84,6 +85,7 @@ class TSDEAgent:
         # TSDE adds counts of transitions to Dirichlet rows: it can do nothing with any other prior.
         if not isinstance(prior, DirichletPrior):
             raise InvalidModelError(f"prior is a {type(prior).__name__}: TSDE needs a DirichletPrior")
+        check_numbered(prior.setting, "TSDE", ignores_costs=True)
         self.prior, self.budget = prior, budget or PlanningBudget()
         self.setting = observed_setting(prior.setting)
         self.concentration = observed_concentration(prior)  # [A, O, O]

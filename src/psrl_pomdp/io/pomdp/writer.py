@@ -37,6 +37,8 @@ def _lines(model: POMDP) -> Iterator[str]:
             "the observation depends on the state before the action, which .pomdp files cannot represent "
             f"(their O has an action, the state after it and an observation): {_ELSEWHERE}"
         )
+    if setting.seen_cost is not None:
+        raise InvalidModelError(f"costs are seen, which .pomdp files cannot represent: {_ELSEWHERE}")
     if model.name:
         yield f"# {' '.join(model.name.split())}"
     if setting.units.name:

@@ -31,6 +31,7 @@ class SparseBoundPair:
         most_points: int,
         most_work: float = np.inf,
         parameters: PlannerParameters | None = None,
+        upper: SparseDynamics | None = None,
     ) -> None:
         parameters = parameters or PlannerParameters()
         self.dynamics = dynamics
@@ -40,7 +41,7 @@ class SparseBoundPair:
         self.parameters = parameters.sparse
         self.informed = InformedBound(dynamics, limits, parameters.informed, parameters.covering)
         self.search = SparseControllerSearch(
-            dynamics, limits, parameters.controllers, parameters.sparse_controllers
+            upper or dynamics, limits, parameters.controllers, parameters.sparse_controllers
         )
         self.constant_cost = min(1.0, self.search.bound)  # of the best constant action
         self.rounds: list[Round] = []

@@ -81,6 +81,14 @@ class SparseDynamics(BeliefDynamics):
             states,
         )
 
+    def with_slack(self, slack: float) -> SparseDynamics:
+        """Return the same dynamics, with observation probabilities that may be wrong by `slack` in a row."""
+        found = InexactDynamics(
+            self.transitions, self.observations, self.cost, self.starts, self.start_weights, self.states
+        )
+        object.__setattr__(found, "slack", slack)
+        return found
+
     @property
     def n_observations(self) -> int:
         """The number of observations."""
@@ -175,6 +183,19 @@ class SparseDynamics(BeliefDynamics):
     def entries_of_next_beliefs(self, beliefs: csr_array, action: int) -> int:
         """Return the number of entries that `next_beliefs` makes, at most."""
         return int(self.entries[action] / max(1, self.n_states) * beliefs.nnz) + 1
+
+
+@dataclass(frozen=True)
+class InexactDynamics(SparseDynamics):
+    """Dynamics whose observation probabilities may be wrong by `slack`, added up over a row."""
+
+    @cached_property
+    def leak(self) -> float:
+        """The largest distance from one of a row sum of Σ_o M[a, o], and the slack."""
+        exact = SparseDynamics(
+            self.transitions, self.observations, self.cost, self.starts, self.start_weights, self.states
+        )
+        return exact.leak + self.slack
 
 
 @dataclass(frozen=True)
