@@ -91,9 +91,9 @@ def cost(prior: Any, name: str, steps: int) -> None:
     model, least = problem("railway"), {True: np.inf, False: np.inf}
     for tests in (True, False) * 4:
         agent = PSRLAgent(prior, seed=1, budget=PlanningBudget(min_tolerance=0.05, max_tolerance=0.05))
-        index = agent.posterior._filters.test.index
+        layout = agent.posterior._filters.test.layout
         if not tests:
-            index[4 : 4 + agent.step_codes.n_codes] = -1  # every reading is taken as missing
+            layout[4 : 4 + agent.step_codes.n_codes] = -1  # every reading is taken as missing
         spent, plan_for = [0.0], agent.plan_for
 
         def timed(*given: Any, spent: list[float] = spent, plan_for: Any = plan_for) -> Any:
@@ -102,7 +102,7 @@ def cost(prior: Any, name: str, steps: int) -> None:
             spent[0] += time.process_time() - begin
             return found
 
-        agent.plan_for = timed  # type: ignore[method-assign]
+        vars(agent)["plan_for"] = timed
         begin = time.process_time()
         simulate(model, agent, steps, seed=3)
         least[tests] = min(least[tests], (time.process_time() - begin - spent[0]) / steps * 1e6)

@@ -319,7 +319,7 @@ def test_both_drivers_and_files_give_the_same_bits(kind: str) -> None:
     one, other = agents(prior)
     simulate(POMDP(setting, KERNEL), one, 60, seed=2, driver="compiled")
     trace = simulate(POMDP(setting, KERNEL), other, 60, seed=2, driver="streaming")
-    assert one.fit == other.fit
+    assert one.fit == other.fit == trace.fit
     assert one.fit is not None
     assert 0 < one.fit.readings <= 60
     saved, again = (saved_test(each.posterior._filters.test)["fit"] for each in (one, other))

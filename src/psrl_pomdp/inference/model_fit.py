@@ -77,7 +77,8 @@ class ModelFit:
         InvalidModelError
             If `level` is not between 0 and 1.
         """
-        if not 0.0 < level <= 1.0:
+        number: object = level  # which a caller may have mistaken
+        if not isinstance(number, int | float) or not 0.0 < number <= 1.0:
             raise InvalidModelError(f"level is {level!r}: a number above 0, up to 1")
         return self.largest_log_e_value >= -math.log(level)
 

@@ -27,6 +27,7 @@ from ..agents import compiled_steps as steps
 from ..agents.compiled_driver import NUMBERED, ObservationsAhead, rows_ahead
 from ..errors import InvalidModelError, OutOfOrderError, ParseError
 from ..inference.filter_bank import sample_categorical
+from ..inference.model_fit import ModelFit
 from ..inference.sampled_filter import SampledFilter
 from ..inference.step_codes import StepCodes
 from ..models import POMDP, Setting
@@ -413,7 +414,14 @@ class Simulation:
             Checkpoints(**self._columns()),
             () if own is None else own.episode_records(),
             np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
+            _fit_of(self.agent),
         )
+
+
+def _fit_of(agent: Agent) -> ModelFit | None:
+    """Return whether the readings have come as the agent predicted them; None without a test."""
+    found = getattr(agent, "fit", None)
+    return found if isinstance(found, ModelFit) else None
 
 
 def _new_environment(

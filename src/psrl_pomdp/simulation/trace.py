@@ -14,6 +14,7 @@ from .._utils.deprecation import warn_renamed
 from ..agents import compiled_steps as steps
 from ..agents.episode_records import EpisodeRecord
 from ..errors import InvalidModelError
+from ..inference.model_fit import ModelFit
 from ..inference.step_codes import StepCodes
 from ..models import POMDP
 from ..planning import Plan
@@ -63,6 +64,7 @@ class Trace:
     checkpoints: Checkpoints
     episodes: tuple[EpisodeRecord, ...]  # the last one may not have ended
     episode_sums: Array  # [K_T, 5]: the sums at the start of each episode
+    fit: ModelFit | None = None  # whether readings have come as the agent predicted them, if it tests this
 
     @property
     def times(self) -> Index:
