@@ -24,23 +24,22 @@ from .._utils.integers import is_integer
 from .._utils.log_spaced import log_spaced as log_spaced
 from .._version import __version__
 from ..agents import compiled_steps as steps
-from ..agents.compiled_driver import NUMBERED, ObservationsAhead, rows_ahead
+from ..agents.compiled_driver import NUMBERED, ObservationsAhead
 from ..errors import InvalidModelError, OutOfOrderError, ParseError
-from ..inference.filter_bank import sample_categorical
 from ..inference.model_fit import ModelFit
 from ..inference.sampled_filter import SampledFilter
 from ..inference.step_codes import StepCodes
-from ..models import POMDP, Setting
+from ..models import POMDP
 from ..protocols import Agent as Agent
 from ..protocols import CompiledAgent, EpisodicAgent, RestoresAgents, SavableAgent
 from ..sensors.base import ContinuousSensor
+from .environments import BLOCK, check_sizes, draw_block, nan_filter, new_environment
 from .run_files import CHANGING_ARRAYS, RunMetadata, SavedRun
-from .trace import Checkpoints, Trace, first_belief
+from .trace import Checkpoints, Trace
 
 Driver = Literal["auto", "streaming", "compiled"]
 
 _CHUNK = 1 << 14  # the number of steps whose random numbers are drawn at once
-_BLOCK = 1 << 10  # the same, for observations without numbers
 
 
 def simulate(
@@ -136,7 +135,7 @@ class Simulation:
         self.model, self.agent, self.seed = model, agent, seed
         self.episodic_agent = agent if isinstance(agent, EpisodicAgent) else None
         if self.episodic_agent is not None:
-            _check_sizes(model, self.episodic_agent)
+            check_sizes(model, self.episodic_agent)
             if self.episodic_agent.time:
                 raise InvalidModelError(
                     f"the agent was used for {self.episodic_agent.time} steps before: a run needs a new one"
@@ -149,7 +148,7 @@ class Simulation:
             raise InvalidModelError(f"checkpoint {self.checkpoint_times.min()}: they count from 1")
         self.step_codes = StepCodes(model.setting)
         self._own_sensor = None if self.episodic_agent is None else self.episodic_agent.setting.sensor
-        self.environment, self.first_observation = _new_environment(model, self.step_codes, self.rng)
+        self.environment, self.first_observation = new_environment(model, self.step_codes, self.rng)
         # Of observations without numbers, the places among those drawn ahead are not kept, but their values
         # are.
         self.actions, self.observations = np.zeros(0, np.uint16), np.zeros(0, np.uint16)
@@ -205,24 +204,12 @@ class Simulation:
         sensor = self.model.setting.sensor
         if not isinstance(sensor, ContinuousSensor):
             return NUMBERED
-        number, begin = divmod(self.time, _BLOCK)
+        number, begin = divmod(self.time, BLOCK)
         if self._block is None or self._block[0] != number:
-            self._block = number, self._draw_block(sensor, number)
+            block = draw_block(self.model, self._own_sensor, self.seed, number)
+            self._block = number, block
         block = self._block[1]
         return block._replace(values=block.values[begin:], rows=block.rows[begin:], present=self._present)
-
-    def _draw_block(self, sensor: ContinuousSensor, number: int) -> ObservationsAhead:
-        """Draw the observations of a block of steps."""
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(3, number)))
-        own, n_states = self._own_sensor, self.model.n_states
-        by_action = sensor.n_actions is not None or (own is not None and own.n_actions is not None)
-        states, shape = np.tile(np.arange(n_states), _BLOCK), (_BLOCK, n_states, *self.step_codes.value_shape)
-        values = [
-            sensor.draw(rng, 0 if sensor.n_actions is None else a, states).reshape(shape)
-            for a in range(self.model.n_actions if by_action else 1)
-        ]
-        together = np.concatenate(values, axis=1)
-        return ObservationsAhead(sensor, together, rows_ahead(sensor, together, n_states), self._present)
 
     def _first_step(self, uniform: Array) -> None:
         """Take the first step, in which the agent gets the first observation or None."""
@@ -380,7 +367,7 @@ class Simulation:
             rng = stream_in(metadata.stream)
         episodic = agent if isinstance(agent, EpisodicAgent) else None
         if episodic is not None:
-            _check_sizes(self.model, episodic)
+            check_sizes(self.model, episodic)
             if episodic.steps_taken != metadata.time:
                 raise ParseError(
                     f"its agent has taken {episodic.steps_taken} steps, the run {metadata.time}", path="run"
@@ -424,86 +411,9 @@ def _fit_of(agent: Agent) -> ModelFit | None:
     return found if isinstance(found, ModelFit) else None
 
 
-def _new_environment(
-    model: POMDP, codes: StepCodes, rng: np.random.Generator
-) -> tuple[steps.EnvironmentState, Any]:
-    """Return the environment at t = 1, and o_1."""
-    own = model.setting
-    uniforms = rng.random(2)
-    state = int(sample_categorical(own.initial, uniforms[0]))
-    first, observation, number = own.first_sensor, None, -1
-    if isinstance(first, ContinuousSensor):
-        observation, number = first.draw(rng, 0, np.array([state]))[0], state
-    elif first is not None:
-        assert own.first_observation is not None
-        observation = number = int(sample_categorical(own.first_observation[state], uniforms[1]))
-    environment = steps.EnvironmentState(
-        model.transition,
-        np.ascontiguousarray(codes.matrices(model.transition[..., None])[..., 0]),
-        codes.likelihood,
-        emission_of(own, codes),
-        own.cost,
-        np.array([state, number]),
-        first_belief(model, observation),
-        np.zeros((model.n_actions, model.n_states), np.int64),
-        np.zeros(steps.N_SUMS),
-        np.empty(model.n_states),
-    )
-    return environment, observation
-
-
-def emission_of(setting: Setting, codes: StepCodes) -> Array:
-    """Return the probability of each code, shape [A, S or 1, S′, R]; empty if there are no numbers."""
-    if codes.has_rows:
-        return np.zeros((setting.n_actions, 1, setting.n_states, 0))
-    joint = setting.joint_observation
-    table = joint if joint.ndim == 4 else joint[:, None]
-    found = np.zeros((*table.shape[:3], codes.n_codes))
-    found[..., codes.full_codes] = table
-    return found
-
-
 def _restored(agent: Agent, data: bytes) -> Agent:
     """Return the saved agent, of the same class."""
     if isinstance(agent, RestoresAgents):
         return agent.restored(data)
     assert isinstance(agent, SavableAgent)
     return type(agent).from_bytes(data)
-
-
-def nan_filter(model: POMDP) -> SampledFilter:
-    """Return a filter of NaN for agents that sample no model, so that its distances to the truth are NaN."""
-    n_actions, n_states = model.n_actions, model.n_states
-    nothing = np.full((n_actions, n_states, n_states, 1), np.nan)
-    empty = np.zeros((n_states, 1))
-    return SampledFilter(nothing, nothing, np.full((n_states, 1), np.nan), empty, np.zeros(1))
-
-
-def _check_sizes(model: POMDP, agent: EpisodicAgent) -> None:
-    """Raise `InvalidModelError` if the settings of model and agent differ in size."""
-    own, given = model.setting, agent.setting
-    if own.is_finite != given.is_finite:
-        raise InvalidModelError(
-            f"the environment has {own.sensor.described()}, and the agent's setting has "
-            f"{given.sensor.described()}"
-        )
-    for what in ("n_actions", "n_states", *(["n_observations"] if own.is_finite else [])):
-        if getattr(own, what) != getattr(given, what):
-            raise InvalidModelError(
-                f"the environment has {getattr(own, what)} {what[2:]}, "
-                f"and the agent's setting has {getattr(given, what)}"
-            )
-    if own.seen_cost != given.seen_cost and not _same_costs(own, given):
-        raise InvalidModelError("the environment and the agent disagree about the costs that are seen")
-    if own.has_first_observation != given.has_first_observation:
-        raise InvalidModelError(
-            "the environment and the agent disagree about an observation before the first action"
-        )
-
-
-def _same_costs(own: Setting, given: Setting) -> bool:
-    """Return whether the costs that are seen have the same values in both settings, or none are seen."""
-    one, other = own.seen_cost, given.seen_cost
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one.values, other.values)
