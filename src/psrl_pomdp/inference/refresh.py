@@ -112,7 +112,7 @@ def _several_moves(
     tuning: AdaptationState,
     rng: np.random.Generator,
 ) -> Array:
-    """Do max(1, ⌈τ⌉ − 2) HMC moves, with the autocorrelation time τ of one that earlier refreshes measured."""
+    """Do max(1, ⌈τ⌉ − 2) HMC moves, with the autocorrelation time τ of one from earlier refreshes."""
     r = tuning.hmc_correlation
     wanted = min(_MOST_MOVES, max(1, ceil((1 + r) / max(1 - r, 1e-3)) - 2))
     after = hamiltonian(rows, before, past, space, tuning, rng)
