@@ -102,7 +102,7 @@ def renamed(rows: FreeRows, log_rows: Array, rng: np.random.Generator) -> tuple[
     have the identity, or would be rejected, because the prior density of the proposal is too low.
     """
     proposed, identity = log_rows.copy(), len(rows.permutations)
-    choices: Index = rng.integers(identity + 1, size=log_rows.shape[-1])
+    choices = np.asarray(rng.integers(identity + 1, size=log_rows.shape[-1]))
     for number in np.unique(choices[choices < identity]).tolist():
         mapped = row_map(rows, rows.permutations[number])
         assert mapped is not None
