@@ -38,8 +38,8 @@ def conclusions_for_unknown(prior: Prior) -> tuple[str, ...]:
     if not unknown:
         return ()
     message = (
-        "the paper's theorems are for a known observation model and known costs; here the agent does not know "
-        f"the {' and the '.join(unknown)}, and no theorem on the average cost is known to us"
+        "the paper's theorems are for a known observation model and known costs; here the agent does not "
+        f"know the {' and the '.join(unknown)}, and no theorem on the average cost is known to us"
     )
     return (message,)
 
