@@ -1,14 +1,13 @@
-"""How fast the interval for a density of observations closes: by the number of cells, and in one call of
-`plan`.
+"""How fast the interval for a density of observations closes: by the number of cells, and in one call.
 
-    python benchmarks/continuous_bracket.py           # all tables, about two minutes
-    python benchmarks/continuous_bracket.py --brief   # without the finest cells
+    python benchmarks/continuous_bracket.py           all tables, about two minutes
+    python benchmarks/continuous_bracket.py --brief   without the finest cells
 
-The first table has the width of the interval between two finite sensors, one below and one above the density,
-each with a plan of its own (cold). The column "study" has the widths that a study with other hubs found
-before. The second one has what `plan` takes to a gap when it begins with few cells and halves them (the
-ladder), against two cold plans with as many cells as the ladder ended with. CPU seconds are those of one
-core.
+The first table has the width of the interval between two finite sensors, one below and one above the
+density, each with a plan of its own (cold). The column "study" has the widths that a study with other hubs
+found before. The second one has what `plan` takes to a gap when it begins with few cells and halves them
+(the ladder), against two cold plans with as many cells as the ladder ended with. CPU seconds are those of
+one core.
 """
 
 from __future__ import annotations
@@ -107,8 +106,8 @@ def main() -> None:
     if not brief:
         found, seconds = timed(models["railway"], 1.0, rtol=1e-4)
         print(
-            f"\nrailway to a relative gap of {found.relative_gap:.1e}: [{found.lower:.5f}, {found.upper:.5f}] "
-            f"euro, {found.status}, {found.cells} cells, {seconds:.1f} CPU s"
+            f"\nrailway, relative gap {found.relative_gap:.1e}: [{found.lower:.5f}, {found.upper:.5f}] "
+            f"{found.status}, {found.cells} cells, {seconds:.1f} CPU s"
         )
 
 

@@ -8,6 +8,7 @@ from psrl_pomdp import Setting
 from psrl_pomdp._utils.arrays import Array, Index
 from psrl_pomdp.inference import filter_bank as filtering
 from psrl_pomdp.inference.filter_bank import FilterBank
+from psrl_pomdp.inference.predictive_test import kind_of_code
 from psrl_pomdp.inference.step_codes import StepCodes
 
 
@@ -30,9 +31,9 @@ def start(own: FilterBank, initial: Array, likelihood: Array) -> bool:
 def update(own: FilterBank, action: int, code: int) -> bool:
     """Take one step."""
     number = filtering.matrix_number(own, action, code)
-    return filtering.update(own, action, number, own.likelihood[action, code])
+    return filtering.update(own, action, number, kind_of_code(own.test, code), own.likelihood[action, code])
 
 
 def update_many(own: FilterBank, actions: Index, codes: Index) -> int:
     """Take many steps."""
-    return filtering.update_many(own, actions, codes, np.zeros((0, len(own.states))))
+    return filtering.update_many(own, actions, codes, np.zeros((0, len(own.states))), codes)

@@ -84,11 +84,11 @@ def _lived(prior: DirichletPrior, length: int, size: int) -> Any:
 
 
 def uneven() -> DirichletPrior:
-    """Three states with a prior that says a little about their names; with a first observation."""
+    """Three slow states with a prior that says a little about their names, and a start that says more."""
     rng = np.random.default_rng(5)
     return DirichletPrior(
-        blank(3, initial=[0.5, 0.3, 0.2]),
-        rng.uniform(0.5, 2.0, (2, 3, 3)),
+        blank(3, initial=[0.9, 0.1, 0.0]),
+        rng.uniform(0.5, 2.0, (2, 3, 3)) + 20 * np.eye(3),
         sensor=DirichletSensor(rng.uniform(0.5, 2.0, (3, 2))),
         costs=DirichletCosts([0.0, 1.0], rng.uniform(0.5, 2.0, (2, 3, 2))),
     )
@@ -265,5 +265,6 @@ def test_an_agent_warns_once_of_names_that_it_cannot_learn() -> None:
 
 def test_an_assessment_lists_the_names() -> None:
     world = problem("lookalikes")
+    assert world.family is not None
     found = assess(world, world.family, horizon=50, seeds=2)
     assert [each.states for each in found.labels] == [(0, 2, 1)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from psrl_pomdp import POMDP, DirichletPrior, DirichletSensor, PSRLAgent, Setting, simulate
 
 
+@pytest.mark.filterwarnings("ignore::psrl_pomdp.LabelWarning")
 def test_two_states_have_each_name_with_probability_one_half() -> None:
     """Prior, start and likelihood stay the same when the states are renamed, and so does the posterior.
 

@@ -65,7 +65,7 @@ PRIORS = {
         setting().replace(observation=table(2, 2, 2, 2), first_observation=table(2, 2)), flat()
     ),
     "sensor and first observation": DirichletPrior(
-        setting(3, 3), flat(3), sensor=DirichletSensor([[2.0, 1, 1], [1, 3, 1], [1, 1, 2]])
+        setting(3, 3), flat(3), sensor=DirichletSensor([[2.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 2.0]])
     ),
     "sensor without first observation": DirichletPrior(
         setting(first=None), flat(), sensor=DirichletSensor([[2.0, 1.0], [1.0, 3.0]])

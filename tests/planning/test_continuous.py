@@ -189,6 +189,35 @@ def test_rewards_and_units() -> None:
     assert found.quantized_setting.units.kind == "reward"
 
 
+class Doubtful(GaussianSensor):
+    """A Gaussian whose masses may be wrong by 1e-5 each."""
+
+    family = "doubtful"
+
+    def interval_masses(self, action: int, edges: Array) -> tuple[Array, Array]:
+        masses, errors = super().interval_masses(action, edges)
+        return masses, errors + 1e-5
+
+
+def test_errors_of_masses_widen_the_interval() -> None:
+    """Bounds are those of any masses within the errors: by the error times the span, at least."""
+    sure, doubtful = (wear(kind([0.0, 1.0, 2.0], np.ones(3))) for kind in (GaussianSensor, Doubtful))
+    right, found = plan(sure, 1e-3), plan(doubtful, 0.1)
+    assert found.bracket is not None
+    assert found.bracket.cells.error > 8e-5 / 2
+    exact = Rung.of(sure, found.cells or 0)
+    search = ControllerSearch(exact.upper)
+    controller = found.controller
+    bound = search.evaluate(controller.actions, controller.successors, controller.vectors).bound
+    least = 0.5 * found.bracket.cells.error * np.ptp(controller.vectors)
+    assert found.upper_cost > bound + 0.9 * least
+    assert found.lower_cost <= right.upper_cost
+    assert right.lower_cost <= found.upper_cost
+    assert verify(found, doubtful) == pytest.approx((found.lower, found.upper), abs=1e-9)
+    with pytest.raises(CertificateError):
+        verify(replace(found, upper_cost=bound), doubtful)
+
+
 # -- policies -------------------------------------------------------------------------------------
 
 
@@ -314,6 +343,9 @@ def test_warm_starts_save_work_and_stay_valid() -> None:
     verify(plan(far, 1e-3, warm_start=found), far)
     with pytest.raises(InvalidModelError, match="another shape"):
         plan(model, warm_start=plan(problem("railway"), 1e-2))
+    cells = POMDP(model.setting.quantized(found.cells or 0), model.transition)
+    with pytest.raises(InvalidModelError, match="another shape"):
+        plan(cells, warm_start=found)
 
 
 def sum_of_work(found: Plan) -> float:

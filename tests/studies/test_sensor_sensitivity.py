@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from psrl_pomdp import POMDP, DirichletPrior, InvalidModelError, Setting, plan, problem
+from psrl_pomdp import POMDP, DirichletPrior, FinitePrior, InvalidModelError, Setting, plan, problem
 from psrl_pomdp.analysis import RegretCurve
 from psrl_pomdp.cli import main
 from psrl_pomdp.cli.sensitivity import command
@@ -65,6 +65,7 @@ def test_the_learner_keeps_known_and_shared_rows() -> None:
         ({"horizon": 0}, "horizon is 0"),
         ({"seeds": 0}, "seeds is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"worth": 0.0}, "worth is 0.0"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_planned(
@@ -96,6 +97,19 @@ def test_a_wider_range_costs_more() -> None:
     low, _ = found[1].known_dynamics.errors
     assert found[1].known_dynamics.middle[-1] > 2 * low[-1] > 0
     assert found[1].other_action > 0.05
+    assert found[0].alarms[0] == 0.0
+    assert found[1].alarms[0] > 0.5
+    assert found[1].learned_sensor is not None
+
+
+def test_only_a_dirichlet_prior_can_learn_the_sensor() -> None:
+    setting = Setting([[0.9, 0.1], [0.1, 0.9]], [[0.0, 1.0], [1.0, 0.0]], [0.5, 0.5])
+    world = POMDP(setting, np.full((2, 2, 2), 0.5))
+    found = sensor_sensitivity(
+        world, (0.1,), prior=FinitePrior(setting, [world.transition]), horizon=5, seeds=2
+    )
+    assert found[0].learned_sensor is None
+    assert len(found[0].alarms) == 2
 
 
 def test_a_range_of_one_is_refused() -> None:
@@ -108,9 +122,11 @@ def test_the_command() -> None:
     document = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
     assert [row["range"] for row in document["rows"]] == [0.0, 0.05, 0.1, 0.2]
     assert all(
-        set(row) == {"range", "other_action", "known_dynamics", "learned_dynamics"}
+        set(row)
+        == {"range", "other_action", "known_dynamics", "learned_dynamics", "learned_sensor", "alarms"}
         for row in document["rows"]
     )
+    assert all(len(row["alarms"]) == 3 for row in document["rows"])
     assert "--seed" in CliRunner().invoke(command, [*asked, "--seed", "-1"]).output
     shown = CliRunner().invoke(command, asked, catch_exceptions=False).output
     assert "largest error" in shown

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..inference.filter_bank import FilterBank
 from ..inference.sampled_filter import PossibleStates, RefreshRule
 from ..inference.step_codes import CAME, MISSING, Steps, are_missing, likelihood_rows
@@ -73,16 +73,17 @@ def run_compiled(
     bank: tuple[FilterBank, PossibleStates, RefreshRule] = agent.posterior.filter_bank()
     now = agent.current_episode
     before = agent.action
-    flags = np.array([agent.action, agent.observation_processed, 0])
+    flags = np.array([agent.action, agent.observation_processed, 0, -1])
     own = _own_rows(agent, ahead)
     pending = np.ones(agent.setting.n_states)
     if ahead.sensor is not None and not agent.observation_processed:
         row = agent.step_codes.reading(agent.action, ahead.present[()]).row
         assert row is not None
         pending = row
+        flags[steps.CELL] = agent.step_codes.cells.numbers(agent.action, ahead.present[None])[0]
     done, why = steps.run_episode(
-        environment, uniforms, ahead.rows, own, pending, *bank, now.sampled_filter, now.policy,
-        agent.episode_clock, flags, actions, observations, begin,
+        environment, uniforms, ahead.rows, own, _own_cells(agent, ahead), pending, *bank,
+        now.sampled_filter, now.policy, agent.episode_clock, flags, actions, observations, begin,
     )  # fmt: skip
     first = begin - 1 + agent.observation_processed
     processed = slice(first, first + int(flags[steps.N_PROCESSED]))
@@ -108,6 +109,23 @@ def _own_rows(agent: PSRLAgent, ahead: ObservationsAhead) -> Array:
     return rows_ahead(sensor, ahead.values, agent.setting.n_states)
 
 
+def _own_cells(agent: PSRLAgent, ahead: ObservationsAhead) -> Index:
+    """Return the cells of the observations ahead in the test of the model, shape [n, E·S]."""
+    if ahead.sensor is None:
+        return np.zeros((0, 0), np.int64)
+    n_states, sensor = agent.setting.n_states, agent.setting.sensor
+    n_steps, n_places = len(ahead.values), ahead.values.shape[1]
+    found: Index = np.full((n_steps, n_places), -1)
+    for first in range(0, n_places, n_states):
+        part = ahead.values[:, first : first + n_states]
+        action = 0 if sensor.n_actions is None else first // n_states
+        flat = part.reshape(-1, *part.shape[2:])
+        found[:, first : first + n_states] = agent.step_codes.cells.numbers(action, flat).reshape(
+            -1, n_states
+        )
+    return found
+
+
 def _processed(
     agent: PSRLAgent,
     action: int,
@@ -124,11 +142,10 @@ def _processed(
     taken, codes = actions[processed].astype(np.int64), observations[processed].astype(np.int64)
     if ahead.sensor is None:
         return Steps(taken, codes, np.zeros((0, n_states)), np.zeros(0))
-    rows = np.ones((len(taken), n_states))
-    values = np.full((len(taken), *agent.step_codes.value_shape), np.nan)
-    for k, i in enumerate(range(processed.start - begin, processed.stop - begin)):
-        rows[k] = pending if i < 0 else own[i, codes[k]]
-        values[k] = ahead.present if i < 0 else ahead.values[i, codes[k]]
+    places = np.arange(processed.start - begin, processed.stop - begin)
+    rows, values = own[places, codes], ahead.values[places, codes]
+    if len(places) and places[0] < 0:  # the observation before these steps
+        rows[0], values[0] = pending, ahead.present
     return Steps(taken, np.where(are_missing(values), MISSING, CAME), rows, values)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index
 from ..inference.filter_bank import FilterBank, matrix_number, sample_categorical, update
+from ..inference.predictive_test import kind_of_code
 from ..inference.sampled_filter import (
     PossibleStates,
     RefreshRule,
@@ -34,8 +35,9 @@ TIME, EXPECTED, NONE = 0, 1, 2
 GOES_ON, BY_SCHEDULE, BY_COUNTS, BY_BOTH, RULED_OUT = 0, 1, 2, 3, 4
 
 # Entries of the `flags` of `run_episode`: the last action; whether the observation after it has already
-# updated the posterior; and how many observations have updated it during the call.
-LAST_ACTION, OBSERVATION_PROCESSED, N_PROCESSED = 0, 1, 2
+# updated the posterior; how many observations have updated it during the call; and the cell of the present
+# observation in the test of the model, if observations have no numbers.
+LAST_ACTION, OBSERVATION_PROCESSED, N_PROCESSED, CELL = 0, 1, 2, 3
 
 # Entries of `EnvironmentState.present`.
 STATE, OBSERVATION = 0, 1
@@ -305,6 +307,7 @@ def run_episode(
     uniforms: Array,
     rows: Array,
     agent_rows: Array,
+    cells: Index,
     pending: Array,
     filters: FilterBank,
     possible: PossibleStates,
@@ -321,8 +324,9 @@ def run_episode(
 
     `uniforms[n, 2]` are the random numbers of the environment. If observations have no numbers, `rows[n, E·S,
     S′]` are the likelihoods of those that are drawn ahead under the true sensor, `agent_rows` the same under
-    the agent's sensor, and `pending[S′]` those of the present observation; otherwise the first two are empty.
-    `flags` has the entries LAST_ACTION, OBSERVATION_PROCESSED and N_PROCESSED. `actions` and `observations`
+    the agent's sensor, `cells[n, E·S]` their cells, and `pending[S′]` the likelihoods of the present
+    observation; otherwise the first three are empty. `flags` has the entries LAST_ACTION,
+    OBSERVATION_PROCESSED, N_PROCESSED and CELL. `actions` and `observations`
     are written from `begin` on. `rule` says when the posterior needs a refresh. Returns how many actions were
     taken, and why the loop stopped.
     """
@@ -333,12 +337,13 @@ def run_episode(
             action, observation = flags[LAST_ACTION], environment.present[OBSERVATION]
             if len(agent_rows) == 0:
                 likelihood = filters.likelihood[action, observation]
+                flags[CELL] = kind_of_code(filters.test, observation)
             else:
                 observation = 0
             matrix = matrix_number(filters, action, observation)
             if len(possible.now) > 0 and not reachable_states(possible, likelihood, matrix):
                 return done, IMPOSSIBLE
-            if not update(filters, action, matrix, likelihood):
+            if not update(filters, action, matrix, flags[CELL], likelihood):
                 return done, TOO_UNLIKELY
             flags[OBSERVATION_PROCESSED] = 1
             flags[N_PROCESSED] += 1
@@ -357,6 +362,7 @@ def run_episode(
         observations[begin + done] = environment.present[OBSERVATION]
         if len(agent_rows) > 0:
             likelihood = agent_rows[done, environment.present[OBSERVATION]]
+            flags[CELL] = cells[done, environment.present[OBSERVATION]]
         flags[LAST_ACTION] = action
         flags[OBSERVATION_PROCESSED] = 0
         done += 1

@@ -13,9 +13,10 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..inference.sampled_filter import SampledFilter
-from ..inference.step_codes import MISSING, Reading, StepCodes
+from ..inference.step_codes import MISSING, Reading, StepCodes, likelihood_rows
 from ..models import Setting
 from ..planning import Plan
+from ..sensors.base import ContinuousSensor
 from . import compiled_steps as steps
 from .compiled_policy import empty_policy, new_sampled_filter
 from .schedules import Schedule
@@ -59,6 +60,17 @@ class CurrentEpisode:
     def belief(self) -> Array:
         """A copy of h_t(·; θ_k), shape [S]."""
         return self.sampled_filter.belief[:, 0].copy()
+
+    def likelihoods(self, codes: StepCodes, action: int, reading: Reading) -> Array:
+        """Return the likelihoods of what came after an action under θ_k, shape [S′]."""
+        if reading.row is None:
+            return np.asarray(codes.likelihood[action, reading.code])
+        if self.setting is None or reading.code == MISSING:
+            return reading.row
+        sensor = self.setting.sensor  # the sampled one
+        assert isinstance(sensor, ContinuousSensor)
+        number = 0 if sensor.n_actions is None else action
+        return np.asarray(likelihood_rows(sensor, number, np.asarray(reading.value)[None])[0])
 
     def observation_number(self, codes: StepCodes, action: int, reading: Reading) -> int:
         """Return the number that the plan gives what came after an action; −1 if it is missing."""

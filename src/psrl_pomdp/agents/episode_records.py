@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array
+from ..inference.learned_tables import LearnedTable
 from ..protocols import Solution
 
 REASONS = ("goes on", "schedule", "pseudo-counts", "schedule and pseudo-counts", "kernel ruled out")
@@ -58,3 +59,5 @@ class Info:
     # [A]: the long-run cost of each action under θ_k minus that of the chosen one. NaN if the policy of the
     # plan is not a function of the belief.
     advantages: Array
+    sensor: LearnedTable | None = None  # the observation model: told, mean and interval; None if it is known
+    cost_table: LearnedTable | None = None  # the cost [A, S] of each action in each state, likewise

@@ -39,6 +39,7 @@ from .._utils.deprecation import renamed_keywords, warn_renamed
 from ..errors import InvalidModelError, OutOfOrderError
 from ..inference.encoding import check_protocol, is_lost, sample_model
 from ..inference.labels import warn_of_labels
+from ..inference.model_fit import ModelFit
 from ..inference.prior_files import can_save
 from ..inference.sampled_filter import SampledFilter
 from ..inference.step_codes import TakesReadings, condition, step_codes_of
@@ -172,7 +173,7 @@ class PSRLAgent(AtomicCalls):
             episode.sampled_filter,
             self.episode_clock,
             self.posterior.expected_counts,
-            codes.likelihood[action, reading.code] if reading.row is None else reading.row,
+            episode.likelihoods(codes, action, reading),
             codes.matrix_number(action, reading.code) if codes.by_code else action,
             number,
         )
@@ -246,6 +247,8 @@ class PSRLAgent(AtomicCalls):
         It can after the first action, if the plan is a `Plan` and the posterior has a bank of filters.
         """
         compiled = self.current_episode.is_compiled and isinstance(self.posterior, Compilable)
+        if self.step_codes.has_rows and self.current_episode.setting is not None:
+            return False  # the likelihoods of readings differ between kernels
         if self.step_codes.has_rows and self.current_episode.policy.node[0] >= 0:
             return (
                 False  # the node of a controller follows from the cell of an observation, which `act` finds
@@ -356,6 +359,16 @@ class PSRLAgent(AtomicCalls):
     def info(self) -> Info:
         """The present state: the episode, θ_k and its belief, the plan, and the values of the actions."""
         return self._undisturbed(reporting.info_of, self)
+
+    @property
+    def fit(self) -> ModelFit | None:
+        """Whether readings have come as the posterior predicted them.
+
+        None if the posterior does not test this: one of a user's own, or one of observations that are
+        vectors.
+        """
+        found = self._undisturbed(getattr, self.posterior, "fit", None)
+        return found if isinstance(found, ModelFit) else None
 
     def closeness(self, kernel: Array) -> float:
         """Return the posterior's probability of a kernel, or its mean distance to the kernel.

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..errors import OutOfOrderError
+from ..inference.learned_tables import TablePosterior
 from ..protocols import GivesProbabilities, Posterior, Summarizable
 from . import compiled_steps as steps
 from .episode_planning import scaled_bounds
@@ -39,7 +40,8 @@ def info_of(agent: PSRLAgent) -> Info:
     now, clock, posterior = agent.current_episode, agent.episode_clock.clock, agent.posterior
     if agent.action is None or not now.number:
         raise OutOfOrderError("info: no action was chosen so far")
-    belief = now.belief
+    belief, own = now.belief, now.setting or agent.setting
+    tables = posterior if isinstance(posterior, TablePosterior) else None
     return Info(
         time=int(clock[steps.T]),
         episode=now.number,
@@ -56,8 +58,10 @@ def info_of(agent: PSRLAgent) -> Info:
         expected_counts=posterior.expected_counts,
         effective_size=posterior.effective_size if isinstance(posterior, Summarizable) else np.nan,
         action=agent.action,
-        costs=np.asarray(agent.setting.units.from_scaled(agent.setting.cost @ belief)),
+        costs=np.asarray(own.units.from_scaled(own.cost @ belief)),
         advantages=_advantages(agent),
+        sensor=None if tables is None else tables.learned_sensor(),
+        cost_table=None if tables is None else tables.learned_costs(),
     )
 
 

@@ -21,13 +21,16 @@ from .._serialization.archives import SizeLimit, as_saved_agent, pack
 from .._serialization.contents import VERSION, Contents, opened
 from .._serialization.random_streams import StreamState, stream_in, stream_out
 from ..errors import InvalidModelError
+from ..inference.dirichlet_prior import learned_setting
 from ..inference.dirichlet_prior import ties_of as ties_of
+from ..inference.gaussian_posterior import GaussianPosterior
 from ..inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
 from ..models import Kind, Setting, Units
 from ..planning import Plan, plan
 from ..planning.plan_files import plan_from_bytes
 from ..sensors.base import ContinuousSensor
 from ..sensors.costs import SeenCosts
+from ..sensors.gaussian import GaussianSensor
 from ..sensors.records import from_record, to_record
 from . import serialization_checks as checks
 from .compiled_policy import new_sampled_filter, policy_of
@@ -204,7 +207,10 @@ def _set_episodes(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata)
         getattr(agent.episode_clock, own)[...] = given
     if metadata.present.number:
         kernel, belief = checks.kernel_and_belief(agent, contents, metadata)
-        setting = sampled_setting_in(contents, agent.setting) if agent.step_codes.unknown else None
+        has_own = agent.step_codes.unknown or isinstance(agent.posterior, GaussianPosterior)
+        setting = sampled_setting_in(contents, agent.setting) if has_own else None
+        if setting is not None and agent.step_codes.unknown:
+            checks.check_sampled_setting(agent, contents, setting, metadata.present.index)
         agent.current_episode = replace(
             agent.current_episode,
             kernel=kernel,
@@ -243,7 +249,7 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
     stored: list[Plan] = []
 
     def number(plan: object) -> int | None:
-        if not isinstance(plan, Plan):
+        if not isinstance(plan, Plan) or plan.estimate is not None:  # an estimate is planned again
             return None
         for i, other in enumerate(stored):
             if other is plan:
@@ -254,7 +260,8 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
         stored.append(plan)
         return len(stored) - 1
 
-    by_kernel = {str(index): number(plan) for index, plan in agent.plans.items() if isinstance(plan, Plan)}
+    numbers = {str(index): number(plan) for index, plan in agent.plans.items()}
+    by_kernel = {index: i for index, i in numbers.items() if i is not None}
     return {"kept": by_kernel, "last": number(agent.last_plan), "present": number(agent.current_episode.plan)}
 
 
@@ -360,6 +367,8 @@ def _seen_cost_in(contents: Contents, n_actions: int, n_states: int) -> SeenCost
 
 def sampled_setting_out(setting: Setting) -> dict[str, Any]:
     """Return the arrays of the observation model and the costs that the agent sampled."""
+    if isinstance(setting.sensor, GaussianSensor):
+        return {"used_means": setting.sensor.means, "used_sds": setting.sensor.sds}
     found = {"used_observation": setting.observation, "used_cost": setting.cost}
     if setting.first_observation is not None:
         found["used_first"] = setting.first_observation
@@ -370,6 +379,10 @@ def sampled_setting_out(setting: Setting) -> dict[str, Any]:
 
 def sampled_setting_in(contents: Contents, setting: Setting) -> Setting:
     """Return the setting with the observation model and the costs that the agent sampled."""
+    if isinstance(setting.sensor, GaussianSensor):
+        shape = setting.sensor.means.shape
+        found = contents.floats("used_means", shape), contents.floats("used_sds", shape)
+        return learned_setting(setting, GaussianSensor(*found))
     changes: dict[str, Any] = {
         "observation": contents.floats("used_observation", setting.observation.shape),
         "cost": contents.floats("used_cost", setting.cost.shape, 0.0, 1.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
+    from ..analysis import RegretCurve
     from ..studies.sensor_sensitivity import SensorSensitivity
 
 OLD_NAME = "doubt"  # of the command; it works until version 0.3
@@ -52,8 +54,14 @@ Examples:
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers."
 )
 @click.option(
-    "--cells", type=click.IntRange(min=2), metavar="K",
-    help="Put the readings of a density into K cells.  [default: a density is an error]",
+    "--cells",
+    type=click.IntRange(min=2),
+    metavar="K",
+    help="Put the observations of a density into K cells.  [default: a density is an error]",
+)
+@click.option(
+    "--worth", type=click.FloatRange(min=0, min_open=True), default=50.0, show_default=True,
+    help="Observations in each state that the told observation model is worth to the agent that learns it.",
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one per core]"
@@ -67,6 +75,7 @@ def command(
     seeds: int,
     seed: int,
     cells: int | None,
+    worth: float,
     workers: int | None,
     as_json: bool,
 ) -> None:
@@ -74,12 +83,13 @@ def command(
 
     The simulated system has the observation model of the problem. The agents use random observation models,
     in which no probability is wrong by more than a quarter, a half and all of --range. The first agent knows
-    the transition probabilities, and the second learns them from a Dirichlet prior. The table has one row for
-    each size of error: the regret of both agents with half the width of a 95 % interval, and the share of
-    actions in which the first agent differs from the optimal policy. In the first row the error is 0. A
-    density of observations has no probabilities that could be wrong: --cells replaces it by cells of
-    readings, for the simulated system, too. No file is written. The exit code is 0, or 1 after an error,
-    which is described on stderr.
+    the transition probabilities, and the second learns them from a Dirichlet prior. The third agent learns
+    the observation model, too: what it is told is an estimate for it, worth --worth observations in each state.
+    The table has one row for each size of error: the regret of the agents with half the width of a 95 %
+    interval, the share of actions in which the first agent differs from the optimal policy, and the share of
+    runs in which the observations gave each agent an alarm, at a false-alarm rate of 1 %. In the first row the
+    error is 0. A density of observations has no probabilities that could be wrong: --cells replaces it by K
+    cells, for the simulated system, too. No file is written. The exit code is 0, or 1 after an error, which is described on stderr.
     """
     from ..inference.choosing import dirichlet_prior_of
     from ..studies.executors import local
@@ -103,6 +113,7 @@ def command(
             horizon=horizon,
             seeds=seeds,
             seed=seed,
+            worth=worth,
             executor=pool,
             progress=_progress,
         )
@@ -130,10 +141,15 @@ def _progress(done: int, total: int) -> None:
 def _row(found: SensorSensitivity) -> dict[str, Any]:
     row: dict[str, Any] = {"range": found.radius, "other_action": found.other_action}
     for name in ("known_dynamics", "learned_dynamics"):
-        curve = getattr(found, name)
-        low, high = curve.interval
-        row[name] = {"regret": float(curve.middle[-1]), "interval": [float(low[-1]), float(high[-1])]}
+        row[name] = _regret_of(getattr(found, name))
+    row["learned_sensor"] = None if found.learned_sensor is None else _regret_of(found.learned_sensor)
+    row["alarms"] = [None if math.isnan(share) else share for share in found.alarms]
     return row
+
+
+def _regret_of(curve: RegretCurve) -> dict[str, Any]:
+    low, high = curve.interval
+    return {"regret": float(curve.middle[-1]), "interval": [float(low[-1]), float(high[-1])]}
 
 
 def _old_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -156,14 +172,25 @@ def _print(document: dict[str, Any]) -> None:
     title = f"Regret after {runs}, {document['seeds']} observation models"
     out.print(Text(plain(title), style="bold"))
     table = Table(box=None, pad_edge=False)
-    for name in ("largest error", "known dynamics", "learned dynamics", "other actions"):
+    columns = (
+        "largest error",
+        "known dynamics",
+        "learned dynamics",
+        "learned sensor",
+        "other actions",
+        "alarms",
+    )
+    for name in columns:
         table.add_column(name, justify="right")
     for row in document["rows"]:
-        regrets = [_regret(row["known_dynamics"]), _regret(row["learned_dynamics"])]
-        table.add_row(f"{row['range']:g}", *regrets, f"{row['other_action']:.1%}")
+        regrets = [_regret(row[name]) for name in ("known_dynamics", "learned_dynamics", "learned_sensor")]
+        alarms = " ".join("-" if share is None else f"{share:.0%}" for share in row["alarms"])
+        table.add_row(f"{row['range']:g}", *regrets, f"{row['other_action']:.1%}", alarms)
     out.print(table)
 
 
-def _regret(found: dict[str, Any]) -> str:
+def _regret(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "-"
     low, high = found["interval"]
     return f"{found['regret']:.4g} ± {0.5 * (high - low):.2g}"

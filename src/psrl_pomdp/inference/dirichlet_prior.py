@@ -18,6 +18,8 @@ from ..errors import InvalidModelError
 from ..models import POMDP, Frozen, Setting, Units
 from ..sensors.costs import SeenCosts
 from ..sensors.dirichlet import DirichletCosts, DirichletSensor
+from ..sensors.gaussian import GaussianSensor
+from ..sensors.normal_inverse_gamma import NormalInverseGammaSensor
 from .step_codes import StepCodes
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ class DirichletPrior(Frozen):
     sensor
         What is known of the observation model, if it is not exactly known. The setting of the prior then has
         the mean of its rows as the observation model; a sensor of shape [S, O] is also that of the first
-        observation, if the setting has one.
+        observation, if the setting has one. For Gaussian observations it is a `NormalInverseGammaSensor`, and
+        the setting has its expected means and standard deviations.
     costs
         What is known of the costs, if they are unknown and seen. The setting of the prior then has their
         means as costs. The agent is told costs with `act(observation, cost=...)`.
@@ -73,6 +76,7 @@ class DirichletPrior(Frozen):
     known: npt.NDArray[np.bool_]  # [A, S]
     row: npt.NDArray[np.int64]  # [A, S]: pairs with the same number share their row
     sensor: DirichletSensor | None
+    density: NormalInverseGammaSensor | None  # Gaussian observations that are not exactly known
     costs: DirichletCosts | None
 
     def __init__(
@@ -82,12 +86,16 @@ class DirichletPrior(Frozen):
         known: Mapping[Pair, npt.ArrayLike] | None = None,
         ties: Iterable[Sequence[Pair]] = (),
         *,
-        sensor: DirichletSensor | None = None,
+        sensor: DirichletSensor | NormalInverseGammaSensor | None = None,
         costs: DirichletCosts | None = None,
     ) -> None:
         if not isinstance(setting, Setting):
             raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
-        setting = _with_means(setting, sensor, costs)
+        density = sensor if isinstance(sensor, NormalInverseGammaSensor) else None
+        table = None if isinstance(sensor, NormalInverseGammaSensor) else sensor
+        if density is not None:
+            setting = _with_center(setting, density, costs)
+        setting = _with_means(setting, table, costs)
         sizes = (setting.n_actions, setting.n_states, setting.n_states)
         meaning = f"{sizes[0]} actions and {sizes[1]} states"
         given = shaped("concentration", numbers("concentration", concentration, "ast"), sizes, meaning).copy()
@@ -102,12 +110,13 @@ class DirichletPrior(Frozen):
             concentration=frozen(given),
             known=_locked(is_known),
             row=_locked(_shared_rows(ties, given, is_known, setting)),
-            sensor=sensor,
+            sensor=table,
+            density=density,
             costs=costs,
         )
 
     def _contents(self) -> tuple[str, list[Array]]:
-        tables = [table for table in (self.sensor, self.costs) if table is not None]
+        tables = [table for table in (self.sensor, self.density, self.costs) if table is not None]
         return "".join([self.setting.fingerprint, *(table.fingerprint for table in tables)]), [
             self.concentration,
             self.known.astype(np.float64),
@@ -129,11 +138,25 @@ class DirichletPrior(Frozen):
         """The possible transitions, shape [A, S, S′]."""
         return np.asarray(self.concentration > 0.0)
 
-    def replace(self, *, setting: Setting) -> DirichletPrior:
-        """Return the same prior over kernels, including known and tied rows, in another setting."""
+    def replace(self, *, setting: Setting, sensor: DirichletSensor | None = None) -> DirichletPrior:
+        """Return the same prior over kernels, including known and tied rows, in another setting.
+
+        Parameters
+        ----------
+        setting
+            The new setting.
+        sensor
+            An unknown observation model; None keeps that of this prior, which may be known.
+        """
         known = {(int(a), int(s)): self.concentration[a, s] for a, s in np.argwhere(self.known)}
+        unknown = sensor or self.sensor or self.density
         return DirichletPrior(
-            setting, self.concentration, known, ties_of(self.row), sensor=self.sensor, costs=self.costs
+            setting,
+            self.concentration,
+            known,
+            ties_of(self.row),
+            sensor=unknown,
+            costs=self.costs,
         )
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:
@@ -147,6 +170,8 @@ class DirichletPrior(Frozen):
                 changes["first_observation"] = table
             else:
                 changes["first_observation"] = self.setting.first_observation
+        if self.density is not None:
+            return POMDP(learned_setting(self.setting, self.density.sample(rng)), kernel)
         if self.costs is not None:
             changes |= cost_changes(self.setting, self.costs, self.costs.sample(rng))
         return POMDP(self.setting.replace(**changes) if changes else self.setting, kernel)
@@ -163,7 +188,12 @@ class DirichletPrior(Frozen):
 
         `rng` provides the random numbers of the ensemble and of its refreshes.
         """
-        from .dirichlet_posterior import DirichletPosterior  # compiled code, which a prior does not need
+        # These modules have compiled code, which a prior does not need.
+        if self.density is not None:
+            from .gaussian_posterior import GaussianPosterior
+
+            return GaussianPosterior(self, rng)
+        from .dirichlet_posterior import DirichletPosterior
 
         return DirichletPosterior(self, rng)
 
@@ -178,6 +208,10 @@ class DirichletPrior(Frozen):
         InvalidModelError
             If the state was saved under another prior, or is not a valid state of this posterior.
         """
+        if self.density is not None:
+            from .gaussian_posterior import GaussianPosterior
+
+            return GaussianPosterior.resumed(self, state, rng)
         from .dirichlet_posterior import DirichletPosterior
 
         return DirichletPosterior.resumed(self, state, rng)
@@ -186,16 +220,48 @@ class DirichletPrior(Frozen):
         """Draw a group of kernels for a mixture prior."""
         from .kernel_groups import RowGroup  # compiled code, as above
 
+        if self.density is not None:
+            raise InvalidModelError("a prior with unknown Gaussian observations cannot be part of a mixture")
         return RowGroup.drawn(self, rng)
 
     def restored_group(self, state: Mapping[str, object], size: int, time: int) -> RowGroup:
         """Return a saved group of kernels of a mixture prior."""
         from .kernel_groups import RowGroup
 
+        if self.density is not None:
+            raise InvalidModelError("a prior with unknown Gaussian observations cannot be part of a mixture")
         return RowGroup.restored(self, state, size, time)
 
     def __repr__(self) -> str:
         return f"DirichletPrior({self.setting!r})"
+
+
+def learned_setting(setting: Setting, sensor: GaussianSensor) -> Setting:
+    """Return the setting with other parameters of its Gaussian observations.
+
+    They are also those of the observation before the first action, if the sensor does not depend on the
+    action and the setting has such an observation.
+    """
+    first_too = setting.has_first_observation and sensor.n_actions is None
+    return setting.replace(
+        observation=sensor, first_observation=sensor if first_too else setting.first_sensor
+    )
+
+
+def _with_center(
+    setting: Setting, density: NormalInverseGammaSensor, costs: DirichletCosts | None
+) -> Setting:
+    """Return the setting with the expected Gaussian observations, after checks."""
+    if costs is not None:
+        raise InvalidModelError("unknown costs cannot be combined with unknown Gaussian observations")
+    if not isinstance(setting.sensor, GaussianSensor):
+        raise InvalidModelError(
+            f"sensor is a NormalInverseGammaSensor, but the setting has {setting.sensor.described()}: its "
+            "observation must be a GaussianSensor"
+        )
+    by_action = (setting.n_actions,) if density.depends_on_action else ()
+    shaped("sensor.means", density.means, (*by_action, setting.n_states), "the sizes of the setting")
+    return learned_setting(setting, density.center)
 
 
 def _with_means(setting: Setting, sensor: DirichletSensor | None, costs: DirichletCosts | None) -> Setting:

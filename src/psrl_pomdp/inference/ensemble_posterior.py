@@ -45,12 +45,15 @@ from .encoding import Many, State, action_number
 from .ensemble_state import restore_state
 from .history import History
 from .kernel_groups import KernelGroup
+from .learned_tables import TablePosterior
 from .mean_settings import mean_of_settings
+from .model_fit import ModelFit, model_fit, saved_test
+from .predictive_test import PredictiveTest
 from .refresh import beliefs_and_visits
 from .step_codes import Reading, StepCodes, Steps
 
 
-class EnsemblePosterior:
+class EnsemblePosterior(TablePosterior):
     """A posterior approximated by weighted kernels, with the belief under each kernel and expected counts.
 
     The method `posterior(rng)` of a prior constructs it.
@@ -67,6 +70,8 @@ class EnsemblePosterior:
         The prior probability of each group, shape [G]; a single group has probability 1.
     """
 
+    rehearsal = "dirichlet"  # the compiled functions that this posterior needs (`_numba.background`)
+
     def __init__(
         self,
         prior: Any,
@@ -75,7 +80,7 @@ class EnsemblePosterior:
         weights: npt.ArrayLike = (1.0,),
     ) -> None:
         setting = prior.setting
-        compiled.LEARNING.want(f"dirichlet-{setting.n_states}")
+        compiled.LEARNING.want(f"{self.rehearsal}-{setting.n_states}")
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._rng = rng
@@ -85,9 +90,7 @@ class EnsemblePosterior:
         shares = np.asarray(weights, dtype=np.float64)
         first = np.concatenate([share * group.weights for share, group in zip(shares, groups, strict=True)])
         self._codes = groups[0].space.step_codes
-        self._filters = filtering.make_filter_bank(
-            self._codes, _joined(self._groups).transpose(3, 0, 1, 2), first, _joined_factors(self._groups)
-        )
+        self._filters = self._new_filters(self._groups, first)
         self._past = History(self._codes)
         n_actions, n_states = setting.n_actions, setting.n_states
         self._used = ensemble.SampledFilter(
@@ -139,6 +142,11 @@ class EnsemblePosterior:
         return float(1.0 / np.square(self.weights).sum())
 
     @property
+    def fit(self) -> ModelFit | None:
+        """Whether readings have come as they were predicted; None if they cannot be tested."""
+        return model_fit(self._filters.test, self._codes)
+
+    @property
     def expected_counts(self) -> Array:
         """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
         S].
@@ -175,9 +183,7 @@ class EnsemblePosterior:
             rows, values = reading.row[None], np.asarray(reading.value, dtype=np.float64)[None]
         self._update_steps(Steps(np.array([action]), np.array([reading.code]), rows, values))
 
-    def update_many(
-        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: Many | None = None
-    ) -> None:
+    def update_many(self, actions: npt.ArrayLike, observations: Many, costs: Many | None = None) -> None:
         """Condition on many steps in compiled loops; −1 is a missing observation."""
         self._update_steps(self._codes.steps(actions, observations, costs))
 
@@ -189,8 +195,9 @@ class EnsemblePosterior:
         end = past.length + len(steps.actions)
         while past.length < end:
             past.length, why = ensemble.filter_steps(
-                self._filters, self._used, self._possible, past.codes, past.rows, past.length, end, self._rule
-            )
+                self._filters, self._used, self._possible, past.codes, past.rows, past.kinds, past.length,
+                end, self._rule,
+            )  # fmt: skip
             self.time = past.length + 1
             if why == ensemble.REFRESH:
                 self._refresh_due()
@@ -251,14 +258,10 @@ class EnsemblePosterior:
             linear = np.exp(logs[part] - largest)
             groups[g] = groups[g].refreshed(linear / linear.sum(), self._past, self._rng)
             logs[part] = largest + np.log(linear.sum() / groups[g].size)
-            belief[:, part], visits = beliefs_and_visits(
-                groups[g].kernels, self._past, groups[g].space, groups[g].factors, groups[g].start(self._past)
-            )
+            belief[:, part], visits = self._beliefs_and_visits(groups[g])
             counts[..., part] = visits.transpose(2, 0, 1, 3)
         # New filters: the old ones stay unchanged, so that earlier snapshots need no copy.
-        fresh = filtering.make_filter_bank(
-            self._codes, _joined(groups).transpose(3, 0, 1, 2), np.ones(self.size), _joined_factors(groups)
-        )
+        fresh = self._new_filters(groups, np.ones(self.size), self._filters.test)
         filtering.set_beliefs(fresh, belief)
         filtering.set_counts(fresh, counts)
         fresh.expected[...] = self._filters.expected
@@ -266,6 +269,19 @@ class EnsemblePosterior:
         fresh.product[...] = logs > -np.inf
         fresh.scale[...] = np.exp(fresh.log_weight)
         self._groups, self._filters = tuple(groups), fresh
+
+    def _new_filters(
+        self, groups: Sequence[KernelGroup], weights: Array, test: PredictiveTest | None = None
+    ) -> filtering.FilterBank:
+        """Return filters for the kernels of all groups, before the first observation; `test` goes on."""
+        kernels = _joined(groups).transpose(3, 0, 1, 2)
+        return filtering.make_filter_bank(self._codes, kernels, weights, _joined_factors(groups), test)
+
+    def _beliefs_and_visits(self, group: KernelGroup) -> tuple[Array, Array]:
+        """Return h_t and φ_t of a group's kernels, from the whole history."""
+        return beliefs_and_visits(
+            group.kernels, self._past, group.space, group.factors, group.start(self._past)
+        )
 
     # -- samples, beliefs and summaries -----------------------------------------------------------
 
@@ -359,6 +375,12 @@ class EnsemblePosterior:
             )
         )
 
+    def _sensor_tables(self) -> Array | None:
+        return self._groups[0].tables()[0] if len(self._groups) == 1 else None  # mixtures know their tables
+
+    def _cost_tables(self) -> Array | None:
+        return self._groups[0].tables()[1] if len(self._groups) == 1 else None
+
     def mean_setting(self) -> Setting:
         """Return the setting with the posterior means of unknown observation models and costs."""
         settings = [self._setting_of(n) for n in range(self.size)]
@@ -429,8 +451,10 @@ class EnsemblePosterior:
             "possible": self._possible.now.astype(np.float64),
             "used_kernel": self._used.transition.copy(),
             "used_belief": self._used.belief.copy(),
+            **({"used_matrices": self._used.matrices.copy()} if self._codes.unknown else {}),
             **self._groups_state(),
             **filtering.filter_state(self._filters),
+            **saved_test(self._filters.test),
         }
 
     def _groups_state(self) -> State:

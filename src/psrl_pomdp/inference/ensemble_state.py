@@ -13,6 +13,7 @@ from . import filter_bank as filtering
 from .encoding import same_prior
 from .history import History
 from .kernel_groups import MOST_KERNELS, KernelGroup
+from .model_fit import resume_test
 from .sampled_filter import PossibleStates, SampledFilter
 from .saved_states import (
     array_in,
@@ -54,7 +55,8 @@ def restore_state(
     time = time_in(state)
     filtering.load_filter_state(filters, filters_in(state, filtering.filter_state(filters), time))
     _restore_history(state, setting, filters, past, possible, groups, time)
-    _restore_used(state, used, possible, past.step_codes, groups)
+    _restore_used(state, used, possible, past.step_codes)
+    resume_test(filters.test, state, time)
     return time
 
 
@@ -90,7 +92,6 @@ def _restore_used(
     used: SampledFilter,
     possible: PossibleStates,
     codes: StepCodes,
-    groups: Sequence[KernelGroup],
 ) -> None:
     """Restore the sampled kernel and its belief; they are NaN if the belief is not up to date."""
     kernel = array_in(state, "used_kernel", used.transition.shape, finite=False)
@@ -104,13 +105,33 @@ def _restore_used(
         distributions_or_nothing(
             "used_belief", array_in(state, "used_belief", used.belief.shape, 0.0, 1.0 + 1e-6)
         )
-    if any(group.factors is not None for group in groups):
-        kernel = np.full_like(
-            kernel, np.nan
-        )  # its observation model is not stored: the belief is filtered again
     used.transition[...] = kernel
-    used.matrices[...] = codes.matrices(used.transition) if not np.isnan(kernel).any() else np.nan
+    if np.isnan(kernel).any():
+        used.matrices[...] = np.nan
+    elif codes.unknown:
+        used.matrices[...] = _used_matrices(state, used, possible, codes)
+    else:
+        used.matrices[...] = codes.matrices(used.transition)
     used.belief[...] = array_in(state, "used_belief", used.belief.shape, finite=False)
+
+
+def _used_matrices(state: State, used: SampledFilter, possible: PossibleStates, codes: StepCodes) -> Array:
+    """Return the matrices of the sampled kernel, which has an observation model or costs of its own.
+
+    The matrices of all complete codes must add up to the kernel, and those of codes for what is missing to
+    the sums over it.
+    """
+    found = array_in(state, "used_matrices", used.matrices.shape, 0.0, 1.0 + 1e-6)
+    by_code = found.reshape(codes.n_actions, codes.n_observations + 1, codes.n_costs + 1, *found.shape[1:])
+    parts = [(by_code[:, -1], by_code[:, :-1].sum(axis=1)), (by_code[:, -1, -1], used.transition)]
+    if codes.n_costs:
+        parts.append((by_code[:, :, -1], by_code[:, :, :-1].sum(axis=2)))
+    agree = all(np.allclose(one, other, 0.0, 1e-6) for one, other in parts)
+    if not agree or found[np.logical_not(possible.support)].any():
+        raise InvalidModelError(
+            "used_matrices are not those of used_kernel with a possible observation model"
+        )
+    return found
 
 
 def _first_in(state: State, past: History) -> Reading | None:

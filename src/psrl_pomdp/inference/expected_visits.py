@@ -44,7 +44,7 @@ def backward_pass(
     for i in range(end - begin - 1, -1, -1):
         code = codes[begin + i]
         if len(rows) > 0:
-            weigh(onward, rows[begin + i])  # each of its S parts belongs to one s′
+            weigh_columns(onward, rows[begin + i], n_states)
         for x in range(n_states):
             for s in range(n_states):
                 for n in range(n_kernels):
@@ -57,6 +57,19 @@ def backward_pass(
                 for n in range(n_kernels):
                     onward[(s * n_states + x) * n_kernels + n] = column[s * n_kernels + n]
         visit(states, alpha[i], onward, n_kernels, counts[action_of[code]])
+
+
+@jit_noalloc(inner=True)
+def weigh_columns(onward: Array, row: Array, n_states: int) -> None:
+    """Multiply B(s′, x) in `onward[S·X·N]` by the likelihoods of s′: `row[S]`, or `row[S·N]` by kernel."""
+    if len(row) == n_states:
+        weigh(onward, row)  # each of its S parts belongs to one s′
+        return
+    n_kernels = len(row) // n_states
+    for t in range(n_states):
+        for x in range(n_states):
+            for n in range(n_kernels):
+                onward[(t * n_states + x) * n_kernels + n] *= row[t * n_kernels + n]
 
 
 @jit_noalloc(error_model="numpy", inner=True, linked=True)

@@ -39,9 +39,11 @@ import numpy as np
 from .._numba.jit import jit_inline, jit_noalloc
 from .._utils.arrays import Array, Index, States
 from .kernel_weights import any_possible, linear_weights, update_weights
+from .lanes import LANES, propagate_lane
+from .predictive import predictive_probability
+from .predictive_test import PredictiveTest, compare_reading, kind_of_code, make_test
 from .step_codes import StepCodes
 
-LANES = 16  # L: the number of kernels in a block; a power of two, for `update_expected_counts`
 _FEW = 8  # up to this number of states, loops over states and next states are unrolled
 
 
@@ -70,15 +72,20 @@ class FilterBank(NamedTuple):
     lane_sums: Array  # [A·S, L]: zeros
     chance: Array  # [B·L]: likelihood P of the newest observation, then 1 / P
     weight: Array  # [B·L]: f_t
+    test: PredictiveTest  # whether readings come as they are predicted
 
 
 def make_filter_bank(
-    codes: StepCodes, kernels: Array, weights: Array, factors: Array | None = None
+    codes: StepCodes,
+    kernels: Array,
+    weights: Array,
+    factors: Array | None = None,
+    test: PredictiveTest | None = None,
 ) -> FilterBank:
     """Return a filter bank for `kernels[N, A, S, S′]` before the first observation.
 
     `factors[A·R, S, S′, N]` are η(o | a, s, s′) under each kernel, if the observation models are not all
-    equal.
+    equal. `test` is the test of an earlier filter bank, which goes on.
     """
     n_kernels, n_actions, n_states = kernels.shape[:3]
     n_blocks, length = -(-n_kernels // LANES), n_states * LANES
@@ -104,6 +111,7 @@ def make_filter_bank(
         lane_sums=aligned_zeros(n_actions * n_states, LANES),
         chance=aligned_zeros(n_blocks * LANES),
         weight=aligned_zeros(n_blocks * LANES),
+        test=make_test(codes) if test is None else test,
     )
     transition = kernels.transpose(1, 2, 3, 0)
     set_kernels(filters, transition, codes.matrices(transition, factors))
@@ -165,15 +173,6 @@ def load_filter_state(filters: FilterBank, given: dict[str, Array]) -> None:
     set_beliefs(filters, given["belief"])
     for name in ("log_weight", "product", "scale", "expected"):
         getattr(filters, name)[...] = given[name]
-
-
-@jit_inline
-def propagate_lane(states: States, step: Array, before: Array, t: int, n: int) -> float:
-    """Return Σ_s before(s) step(s, t) in lane n of a block."""
-    mass: float = before[n] * step[t * LANES + n]
-    for s in range(1, len(states)):
-        mass += before[s * LANES + n] * step[(s * len(states) + t) * LANES + n]
-    return mass
 
 
 @jit_noalloc(error_model="numpy", inner=True, linked=True)
@@ -279,8 +278,7 @@ def add_visit(counts: Array, belief_blocks: Array, first: int) -> None:
 def update_expected_counts(lane_sums: Array, expected: Array) -> None:
     """Compute ñ_{t+1}(s, a) = Σ_θ f_t(θ) Σ_x φ(a, s; x) from sums by lane, and reset these to zero.
 
-    The sum adds the second half of the lanes to the first, repeatedly. This order is fast and does not depend
-    on the alignment of the arrays, unlike an order that the compiler chooses.
+    The sums are added as in `add_lanes`, whose code is repeated here because this is faster.
     """
     n_actions, n_states = expected.shape
     for a in range(n_actions):
@@ -325,11 +323,12 @@ def matrix_number(filters: FilterBank, action: int, code: int) -> int:
 
 
 @jit_noalloc()
-def update(filters: FilterBank, action: int, matrix: int, likelihood: Array) -> bool:
+def update(filters: FilterBank, action: int, matrix: int, kind: int, likelihood: Array) -> bool:
     """Update f, h, φ and ñ to t + 1 with action a_t and observation o_{t+1}.
 
-    The observation is given by the number of its matrix and by its likelihoods η(o_{t+1} | s′), shape [S′].
-    Returns False, and changes nothing, if it has probability 0.
+    The observation is given by the number of its matrix and by its likelihoods η(o_{t+1} | s′), shape [S′];
+    `kind` is its number in the test of the model, −1 if it is missing. Returns False, and changes nothing, if
+    it has probability 0.
     """
     states = filters.states
     matrix_blocks = filters.matrix_blocks[matrix]
@@ -339,6 +338,11 @@ def update(filters: FilterBank, action: int, matrix: int, likelihood: Array) -> 
         return False
     old, new = filters.counts[buffer_index], filters.counts[1 - buffer_index]
     linear_weights(filters.product, filters.scale, filters.weight)
+    probability = predictive_probability(
+        states, filters.matrix_blocks, filters.belief_blocks, filters.likelihood[action], filters.stride[0],
+        filters.weight, chance, filters.test, action, matrix, kind,
+    )  # fmt: skip
+    compare_reading(filters.test, action, kind, probability)
     update_weights(filters.log_weight, filters.product, filters.scale, chance)
     add_visit(old, filters.belief_blocks, action * len(states))
     reciprocal(chance)
@@ -351,16 +355,18 @@ def update(filters: FilterBank, action: int, matrix: int, likelihood: Array) -> 
 
 
 @jit_noalloc()
-def update_many(filters: FilterBank, actions: Index, codes: Index, rows: Array) -> int:
+def update_many(filters: FilterBank, actions: Index, codes: Index, rows: Array, kinds: Index) -> int:
     """Update by each step in turn and return the number of steps taken, which is smaller if one is
     impossible.
 
-    `rows[T, S′]` are the likelihoods of the observations, if these are not numbered; else it is empty.
+    If observations are not numbered, `rows[T, S′]` are their likelihoods and `kinds[T]` their cells; else
+    both are empty.
     """
     for i in range(len(actions)):
         a, code = actions[i], codes[i]
         likelihood = rows[i] if len(rows) > 0 else filters.likelihood[a, code]
-        if not update(filters, a, matrix_number(filters, a, code), likelihood):
+        kind = kinds[i] if len(rows) > 0 else kind_of_code(filters.test, code)
+        if not update(filters, a, matrix_number(filters, a, code), kind, likelihood):
             return i
     return len(actions)
 

@@ -26,13 +26,16 @@ from . import filter_bank as filtering
 from . import snapshots
 from .encoding import Many, State, action_number, same_prior
 from .finite_prior import FinitePrior
+from .learned_tables import TablePosterior
 from .mean_settings import mean_of_settings
+from .model_fit import ModelFit, model_fit, resume_test, saved_test
+from .predictive_test import kind_of_code
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
 from .saved_states import filters_in, time_in
 from .step_codes import Reading, Steps
 
 
-class FinitePosterior:
+class FinitePosterior(TablePosterior):
     """The posterior of a `FinitePrior`: weights of the kernels, the belief under each, and expected counts.
 
     Parameters
@@ -103,20 +106,25 @@ class FinitePosterior:
         filters = self._filters
         likelihood = filters.likelihood[action, reading.code] if reading.row is None else reading.row
         matrix = self._codes.matrix_number(action, reading.code)
-        if not filtering.update(filters, action, matrix, likelihood):
+        kind = kind_of_code(filters.test, reading.code)
+        if reading.row is not None:
+            kind = int(self._codes.cells.numbers(action, [reading.value])[0])
+        if not filtering.update(filters, action, matrix, kind, likelihood):
             raise self._codes.impossible(reading, action, "every kernel of positive weight")
         self.time += 1
 
-    def update_many(
-        self, actions: npt.ArrayLike, observations: npt.ArrayLike, costs: Many | None = None
-    ) -> None:
+    def update_many(self, actions: npt.ArrayLike, observations: Many, costs: Many | None = None) -> None:
         """Condition on many steps in one compiled loop; −1 is a missing observation."""
         self._need_start("update_many")
-        a, codes, rows, _ = self._codes.steps(actions, observations, costs)
-        done = filtering.update_many(self._filters, a, codes, rows)
+        steps = self._codes.steps(actions, observations, costs)
+        a, codes, rows, values = steps
+        kinds = self._codes.cells.numbers_after(a, values) if len(rows) else codes
+        done = filtering.update_many(self._filters, a, codes, rows, kinds)
         self.time += done
         if done < len(a):
-            reading = Reading(int(codes[done]), rows[done] if len(rows) else None)
+            reading = Reading(int(codes[done]))
+            if len(rows):
+                reading = Reading(int(codes[done]), rows[done], values[done])
             raise self._codes.impossible(reading, int(a[done]), "every kernel of positive weight")
 
     def filter_bank(self) -> tuple[filtering.FilterBank, PossibleStates, RefreshRule]:
@@ -167,20 +175,24 @@ class FinitePosterior:
         weights = weights if weights.any() else alive / alive.sum()
         return np.asarray(weights @ beliefs / weights.sum())
 
+    def _sensor_tables(self) -> Array | None:
+        sensors = self.prior.sensors
+        return None if sensors is None else np.moveaxis(sensors, 0, -1)
+
+    def _cost_tables(self) -> Array | None:
+        return None  # all kernels share the costs
+
     def mean(self) -> Array:
         """Return E[θ | F_t], shape [A, S, S′]."""
         return np.asarray(np.tensordot(self.weights, self.prior.kernels, axes=1))
 
     def mean_model(self) -> ModelSample:
-        """Return the posterior mean of θ, which is usually not in the set, and the mean belief.
-
-        If the kernels have observation models of their own, the mean of these is returned too.
-        """
-        setting, weights = None, self.weights
+        """Return the posterior mean of θ, which is usually not in the set, and the mean belief."""
+        setting = None
         if self.prior.sensors is not None:
             settings = [self.prior.setting_of(m) for m in range(len(self.prior))]
-            setting = mean_of_settings(settings, weights)
-        return ModelSample(self.mean(), weights @ self.beliefs, None, setting)
+            setting = mean_of_settings(settings, self.weights)
+        return ModelSample(self.mean(), self.weights @ self.beliefs, None, setting)
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the most probable kernel of the set; `near` is not used."""
@@ -195,6 +207,11 @@ class FinitePosterior:
         """Return f_t(`kernel`), or None if the kernel is not in the set."""
         same = (self.prior.kernels == kernel).all(axis=(1, 2, 3))
         return float(self.weights[same].sum()) if same.any() else None
+
+    @property
+    def fit(self) -> ModelFit | None:
+        """Whether readings have come as they were predicted; None if they cannot be tested."""
+        return model_fit(self._filters.test, self._codes)
 
     @property
     def effective_size(self) -> float:
@@ -212,7 +229,12 @@ class FinitePosterior:
 
     def state(self) -> State:
         """Return the data that `FinitePrior.restore` needs: numbers, arrays and a string."""
-        return {"prior": self.prior.fingerprint, "time": self.time, **filtering.filter_state(self._filters)}
+        return {
+            "prior": self.prior.fingerprint,
+            "time": self.time,
+            **filtering.filter_state(self._filters),
+            **saved_test(self._filters.test),
+        }
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
         """Restore a saved state; later results are equal to the last bit.
@@ -224,6 +246,7 @@ class FinitePosterior:
         filtering.load_filter_state(
             self._filters, filters_in(state, filtering.filter_state(self._filters), time)
         )
+        resume_test(self._filters.test, state, time)
         self.time = time
         return self
 

@@ -222,7 +222,7 @@ def draw_end(alpha_end: Array, state: npt.NDArray[np.uint32], counter: np.uint64
 
 
 @jit_inline
-def _draw_step(
+def draw_step(
     n_states: int,
     n_kernels: int,
     step: Array,
@@ -273,9 +273,9 @@ def draw_back(
     for i in range(end - begin - 1, -1, -1):
         k = matrix_of[codes[begin + i]]
         if n_kernels == 32:
-            counter = _draw_step(n_states, 32, matrices[k], alpha[i], transitions[k], state, counter)
+            counter = draw_step(n_states, 32, matrices[k], alpha[i], transitions[k], state, counter)
         else:
-            counter = _draw_step(n_states, n_kernels, matrices[k], alpha[i], transitions[k], state, counter)
+            counter = draw_step(n_states, n_kernels, matrices[k], alpha[i], transitions[k], state, counter)
     return counter
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._utils.arrays import Array, Codes
+from .._utils.arrays import Array, Codes, Index
 from .step_codes import Reading, StepCodes, Steps
 
 
@@ -12,8 +12,9 @@ class History:
     """The past steps, in arrays that grow by doubling.
 
     `start[S]` is h_1, the normalized product of h(s) and η(o_1 | s). Step i has the number a_i R + r_i of
-    `step_codes`. If observations are not numbered, `rows[i]` are their likelihoods and `values[i]` the
-    observations themselves.
+    `step_codes`. If observations are not numbered, `rows[i]` are their likelihoods, `values[i]` the
+    observations themselves, and `kinds[i]` their cells in the test of the model, which steps of the past do
+    not need any more.
     """
 
     def __init__(self, codes: StepCodes) -> None:
@@ -27,6 +28,7 @@ class History:
         n_rows = 64 if codes.has_rows else 0
         self._rows = np.zeros((n_rows, codes.n_states))
         self._values = np.full((n_rows, *codes.value_shape), np.nan)
+        self.kinds: Index = np.full(n_rows, -1)
 
     @property
     def rows(self) -> Array:
@@ -46,6 +48,7 @@ class History:
         if self.step_codes.has_rows:
             self._rows[self.length : end] = steps.rows
             self._values[self.length : end] = steps.values
+            self.kinds[self.length : end] = self.step_codes.cells.numbers_after(steps.actions, steps.values)
 
     def _grow(self, end: int) -> None:
         """Make room for `end` steps."""
@@ -55,6 +58,7 @@ class History:
             if self.step_codes.has_rows:
                 self._rows = _grown(self._rows, self.length, room)
                 self._values = _grown(self._values, self.length, room)
+                self.kinds = _grown(self.kinds, self.length, room)
 
     def reading(self, i: int) -> tuple[int, Reading]:
         """Return the action of step i and what came after it; the step may be one that is only written."""
@@ -83,6 +87,7 @@ class History:
         if rows is not None and values is not None:
             self._rows = np.concatenate([rows, self._rows])
             self._values = np.concatenate([values, self._values])
+            self.kinds = np.concatenate([np.full(len(codes), -1), self.kinds])
 
     @property
     def past(self) -> Codes:

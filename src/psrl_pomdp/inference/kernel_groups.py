@@ -68,6 +68,9 @@ class KernelGroup(Protocol):
     def start(self, past: History) -> Array:
         """Return h_1 up to a factor, shape [S], or under each kernel, shape [S, N]."""
 
+    def tables(self) -> tuple[Array | None, Array | None]:
+        """Return observation models [.., O, N] and costs [A, S, N] of the kernels, or None if known."""
+
     def clear(self) -> None:
         """Clear the scratch arrays, which an interrupted pass over the history may have left dirty."""
 
@@ -120,6 +123,14 @@ class RowGroup:
 
     def start(self, past: History) -> Array:
         return self.rows.start(self.log_rows, past)
+
+    def tables(self) -> tuple[Array | None, Array | None]:
+        rows, seen = self.rows, self.rows.codes.setting.seen_cost
+        own = rows.probabilities(self.log_rows)
+        costs = None
+        if rows.costs is not None and seen is not None:
+            costs = np.einsum("ascn,c->asn", rows.costs.expanded(own), seen.values)
+        return None if rows.sensor is None else rows.sensor.expanded(own), costs
 
     def clear(self) -> None:
         self.space.shares[...] = 0.0
@@ -240,6 +251,9 @@ class FixedGroup:
 
     def start(self, past: History) -> Array:
         return past.start
+
+    def tables(self) -> tuple[Array | None, Array | None]:
+        return None, None  # a mixture has no unknown tables
 
     def clear(self) -> None:
         pass

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..errors import LabelWarning
 from ..models import Setting
 from ..protocols import Prior
@@ -127,13 +127,13 @@ def _of_rows(prior: DirichletPrior) -> list[LabelSymmetry]:
     return found
 
 
-def _same_first(setting: Setting, rows: FreeRows, pi: Array) -> bool:
+def _same_first(setting: Setting, rows: FreeRows, pi: Index) -> bool:
     """Return whether a known table of the first observation is the same after the renaming."""
     first = setting.first_observation
     return first is None or rows.learns_from_first or _close(first[pi], first)
 
 
-def _divergence(rows: FreeRows, source: Array, columns: Array) -> float:
+def _divergence(rows: FreeRows, source: Index, columns: Index) -> float:
     """Return the divergence of the renamed prior from the prior, Σ KL(Dirichlet(α) ‖ Dirichlet(α′))."""
     from scipy.special import digamma, gammaln  # imported here because the import is slow
 
@@ -165,7 +165,7 @@ def _of_set(prior: FinitePrior) -> list[LabelSymmetry]:
     return found
 
 
-def _is_renamed(kernel: Array, own: Setting, other_kernel: Array, other: Setting, pi: Array) -> bool:
+def _is_renamed(kernel: Array, own: Setting, other_kernel: Array, other: Setting, pi: Index) -> bool:
     """Return whether the other model is the first one with renamed states, but for the start."""
     if not _close(kernel[:, pi][:, :, pi], other_kernel):
         return False
@@ -179,7 +179,7 @@ def _is_renamed(kernel: Array, own: Setting, other_kernel: Array, other: Setting
     return seen is None or shown is None or _close(seen.probabilities[:, pi], shown.probabilities)
 
 
-def _symmetry(setting: Setting, pi: Array, evidence: float, costs_agree: bool) -> LabelSymmetry:
+def _symmetry(setting: Setting, pi: Index, evidence: float, costs_agree: bool) -> LabelSymmetry:
     start = _close(setting.initial[pi], setting.initial)
     return LabelSymmetry(tuple(int(s) for s in pi), evidence, costs_agree, start)
 

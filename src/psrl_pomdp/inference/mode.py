@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._utils.arrays import Array
+from ..errors import InvalidModelError
 from .history import History
 from .hmc import log_likelihood_and_expected_transitions
 from .rows import FreeRows
@@ -43,6 +44,8 @@ def posterior_mode(
     >>> posterior_mode(posterior)[0, 0].round(3).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
+    if posterior.prior.density is not None:
+        raise InvalidModelError("posterior_mode is for known observation models, and for unknown tables")
     rows = posterior._rows
     weights = posterior.weights
     start = free_rows_near(rows, posterior.mean() if near is None else near, posterior._log_rows, weights)

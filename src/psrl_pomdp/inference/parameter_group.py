@@ -109,6 +109,9 @@ class ParameterGroup:
         """Return h_1, shape [S]."""
         return past.start
 
+    def tables(self) -> tuple[Array | None, Array | None]:
+        return None, None
+
     def clear(self) -> None:
         """Clear the scratch arrays of passes over the history."""
         for space in self._spaces.values():

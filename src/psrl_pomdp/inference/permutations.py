@@ -59,10 +59,9 @@ def row_map(rows: FreeRows, pi: Index) -> tuple[Index, Index] | None:
     tables: list[tuple[RowTable, Index, Array]] = [
         (rows.kernel, transition_columns, rows.kernel.fixed[:, pi][..., pi])
     ]
-    known_observation = rows.codes.setting.observation
     if rows.sensor is not None:
         tables.append((rows.sensor, np.arange(width), rows.sensor.fixed[..., pi, :]))
-    elif not np.array_equal(_renamed_states(known_observation, pi), known_observation):
+    elif not rows.codes.has_rows and not _is_invariant(rows.codes.setting.observation, pi):
         return None
     seen = rows.codes.setting.seen_cost
     if rows.costs is not None:
@@ -83,8 +82,9 @@ def row_map(rows: FreeRows, pi: Index) -> tuple[Index, Index] | None:
     return source, columns
 
 
-def _renamed_states(observation: Array, pi: Index) -> Array:
-    return observation[:, pi] if observation.ndim == 3 else observation[:, pi][:, :, pi]
+def _is_invariant(observation: Array, pi: Index) -> bool:
+    renamed = observation[:, pi] if observation.ndim == 3 else observation[:, pi][:, :, pi]
+    return np.array_equal(renamed, observation)
 
 
 def log_prior(rows: FreeRows, log_rows: Array) -> Array:
@@ -102,8 +102,8 @@ def renamed(rows: FreeRows, log_rows: Array, rng: np.random.Generator) -> tuple[
     have the identity, or would be rejected, because the prior density of the proposal is too low.
     """
     proposed, identity = log_rows.copy(), len(rows.permutations)
-    choices = rng.integers(identity + 1, size=log_rows.shape[-1])
-    for number in np.unique(choices[choices < identity]):
+    choices: Index = np.asarray(rng.integers(identity + 1, size=log_rows.shape[-1]), np.int64)
+    for number in np.unique(choices[choices < identity]).tolist():
         mapped = row_map(rows, rows.permutations[number])
         assert mapped is not None
         source, columns = mapped

@@ -18,8 +18,11 @@ from ..errors import InvalidModelError
 from ..models import Setting
 from ..protocols import Posterior, Prior, ResumablePrior
 from ..sensors.dirichlet import DirichletCosts, DirichletSensor, DirichletTable
+from ..sensors.normal_inverse_gamma import NormalInverseGammaSensor
 from . import DirichletPrior, FinitePrior
 from .dirichlet_prior import ties_of
+
+_DENSITY = ("means", "sds", "strength", "degrees")
 
 
 def name_of(prior: object) -> str:
@@ -115,6 +118,8 @@ def _rows_out(prior: DirichletPrior) -> Arrays:
     found = {"concentration": prior.concentration, "known": prior.known, "row": prior.row}
     if prior.sensor is not None:
         found |= _table_out("sensor", prior.sensor)
+    if prior.density is not None:
+        found |= {f"density_{name}": getattr(prior.density, name) for name in _DENSITY}
     if prior.costs is not None:
         found |= _table_out("costs", prior.costs)
         found["costs_values"] = prior.costs.values
@@ -131,7 +136,7 @@ def _rows_in(contents: Contents, setting: Setting) -> DirichletPrior:
         concentration,
         known={(int(a), int(s)): concentration[a, s] for a, s in known},
         ties=ties_of(row),
-        sensor=_sensor_in(contents),
+        sensor=_density_in(contents) if "density_means" in contents else _sensor_in(contents),
         costs=_costs_in(contents),
     )
 
@@ -160,6 +165,11 @@ def _table_in(contents: Contents, name: str) -> dict[str, Any]:
 
 def _sensor_in(contents: Contents) -> DirichletSensor | None:
     return DirichletSensor(**_table_in(contents, "sensor")) if "sensor_counts" in contents else None
+
+
+def _density_in(contents: Contents) -> NormalInverseGammaSensor:
+    shape = (None,) * contents.raw("density_means").ndim
+    return NormalInverseGammaSensor(**{name: contents.floats(f"density_{name}", shape) for name in _DENSITY})
 
 
 def _costs_in(contents: Contents) -> DirichletCosts | None:

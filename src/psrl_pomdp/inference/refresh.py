@@ -112,9 +112,9 @@ def _several_moves(
     tuning: AdaptationState,
     rng: np.random.Generator,
 ) -> Array:
-    """Do as many HMC moves as the autocorrelation time of one move, measured at earlier refreshes."""
+    """Do max(1, ⌈τ⌉ − 2) HMC moves, with the autocorrelation time τ of one that earlier refreshes measured."""
     r = tuning.hmc_correlation
-    wanted = min(_MOST_MOVES, ceil((1 + r) / max(1 - r, 1e-3)))
+    wanted = min(_MOST_MOVES, max(1, ceil((1 + r) / max(1 - r, 1e-3)) - 2))
     after = hamiltonian(rows, before, past, space, tuning, rng)
     found = _correlation(rows, before, after, counts)
     if found is not None:
@@ -198,6 +198,9 @@ def _correlation(rows: FreeRows, before: Array, after: Array, counts: Array) -> 
 
     A row without visits is drawn from its prior, however informative the observations are. Therefore a row
     with n visits has the weight n / (n + Σ α). The result is None if no row was visited.
+
+    If there are unknown tables, the mean over the rows of each table is taken, and the largest is returned:
+    the rows of an observation model often mix more slowly than those of the transition kernel.
     """
     x, y = np.exp(before), np.exp(after)
     x -= x.mean(axis=-1, keepdims=True)
@@ -209,7 +212,11 @@ def _correlation(rows: FreeRows, before: Array, after: Array, counts: Array) -> 
     )
     if not weight.any():
         return None
-    return float((weight * (x * y).sum(axis=-1) / np.maximum(spread, 1e-30)).sum() / weight.sum())
+    products = weight * (x * y).sum(axis=-1) / np.maximum(spread, 1e-30)
+    if not rows.has_tables:
+        return float(products.sum() / weight.sum())
+    parts = [np.unique(table.where[table.where >= 0]) for table in rows.tables]
+    return max(float(products[p].sum() / weight[p].sum()) for p in parts if weight[p].any())
 
 
 def hamiltonian(
@@ -292,10 +299,12 @@ def beliefs_and_visits(
     space: Workspace,
     factors: Array | None = None,
     start: Array | None = None,
+    rows: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return h_t [S, N] and φ_t [A, S, X, N] of kernels [A, S, S′, N], from the whole history.
 
-    `factors` and `start` are those of each kernel, if the kernels have observation models of their own.
+    `factors` and `start` are those of each kernel, if the kernels have observation models of their own, and
+    `rows[T, S·N]` are the likelihoods of readings, if these differ between kernels.
     """
     space.fit(past.length)
     space.tabulate(kernels, factors)
@@ -304,7 +313,7 @@ def beliefs_and_visits(
     visits(
         space.states,
         past.codes,
-        past.rows,
+        past.rows if rows is None else rows,
         space.action_of,
         past.length,
         space.start(past.start if start is None else start),

@@ -68,6 +68,11 @@ class FreeRows:
         return self.kernel.where
 
     @property
+    def tables(self) -> list[RowTable]:
+        """The transition kernel, and the unknown observation model and costs."""
+        return [table for table in (self.kernel, self.sensor, self.costs) if table is not None]
+
+    @property
     def parameters(self) -> int:
         """The number of unknown parameters."""
         return int((self.concentration > 0).sum() - len(self.concentration))
@@ -164,6 +169,11 @@ class FreeRows:
     def permutations(self) -> list[Index]:
         """The renamings of the states that leave the known parts of the tables unchanged."""
         return allowed_permutations(self) if self.has_tables else []
+
+    @cached_property
+    def renamings(self) -> list[Index]:
+        """The renamings of the states that leave the rows unchanged, if the density is unknown."""
+        return allowed_permutations(self)
 
 
 def free_rows(prior: DirichletPrior) -> FreeRows:

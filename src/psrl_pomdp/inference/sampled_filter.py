@@ -16,6 +16,7 @@ from .._numba.jit import jit, jit_noalloc
 from .._utils.arrays import Array, Codes, Index, Mask
 from .filter_bank import FilterBank, matrix_number, update
 from .kernel_weights import linear_weights
+from .predictive_test import kind_of_code
 
 _SURPRISE = 1e-20  # below this probability under all kernels, an observation triggers a refresh
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
@@ -149,14 +150,16 @@ def filter_steps(
     possible: PossibleStates,
     codes: Codes,
     rows: Array,
+    kinds: Index,
     begin: int,
     end: int,
     rule: RefreshRule,
 ) -> tuple[int, int]:
     """Take the steps from `begin` up to `end`, or up to the first step after which a refresh is due.
 
-    `rows[T, S′]` are the likelihoods of the observations, if these are not numbered; else it is empty.
-    Returns the number of the next step and the reason for stopping. An impossible step changes nothing.
+    If observations are not numbered, `rows[T, S′]` are their likelihoods and `kinds[T]` their cells; else
+    both are empty. Returns the number of the next step and the reason for stopping. An impossible step
+    changes nothing.
     """
     n_codes = filters.likelihood.shape[1]
     for i in range(begin, end):
@@ -165,7 +168,8 @@ def filter_steps(
         matrix = matrix_number(filters, a, code)
         if not reachable_states(possible, likelihood, matrix):
             return i, IMPOSSIBLE
-        if not update(filters, a, matrix, likelihood):
+        kind = kinds[i] if len(rows) > 0 else kind_of_code(filters.test, code)
+        if not update(filters, a, matrix, kind, likelihood):
             return i, TOO_UNLIKELY
         for s in range(len(possible.now)):
             possible.now[s] = possible.then[s]

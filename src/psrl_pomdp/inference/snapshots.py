@@ -1,7 +1,7 @@
 """Snapshots of filters, so that a step can be undone.
 
 A step changes arrays in place, so the snapshot copies these arrays. A refresh creates new filters and leaves
-the old ones unchanged, so that they need no copy.
+the old ones unchanged, so that they need no copy, except for the test of the model, which both share.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class FilterSnapshot(NamedTuple):
     buffer_index: int
     counts: Array  # [B, A·S, X·L]: φ_t
     changed: tuple[Array, ...]
+    test: Array
 
 
 def snapshot(filters: FilterBank) -> FilterSnapshot:
@@ -31,6 +32,7 @@ def snapshot(filters: FilterBank) -> FilterSnapshot:
         buffer_index,
         filters.counts[buffer_index].copy(),
         tuple(getattr(filters, name).copy() for name in _CHANGED),
+        filters.test.memory.copy(),
     )
 
 
@@ -41,5 +43,6 @@ def restored(before: FilterSnapshot) -> FilterBank:
     filters.counts[before.buffer_index] = before.counts
     for name, values in zip(_CHANGED, before.changed, strict=True):
         getattr(filters, name)[...] = values
+    filters.test.memory[...] = before.test
     filters.lane_sums[...] = 0.0  # an interrupted step may have left other values
     return filters

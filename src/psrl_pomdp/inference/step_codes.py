@@ -18,6 +18,7 @@ a R + r.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,6 +30,7 @@ from ..models import Setting
 from ..protocols import Prior
 from ..sensors.base import ContinuousSensor
 from .encoding import Many, action_numbers, impossible, is_lost, reading_number, step_numbers
+from .reading_cells import ReadingCells
 
 CAME, MISSING = 0, 1  # the codes of observations that have rows
 
@@ -243,6 +245,11 @@ class StepCodes:
         """Return κ η of another setting of the same sizes by step number, shape [A·R, S, S′]."""
         seen = setting.seen_cost
         return step_factors(setting.observation, None if seen is None else seen.probabilities)
+
+    @cached_property
+    def cells(self) -> ReadingCells:
+        """The cells into which the test of the model sorts observations without numbers."""
+        return ReadingCells(self.setting)
 
     @property
     def value_shape(self) -> tuple[int, ...]:

@@ -56,6 +56,8 @@ class _Metadata(msgspec.Struct):
 
 def encoded(plan: PlanRecord) -> bytes:
     """Return the bytes of a file with the plan and its certificates."""
+    if plan.estimate is not None:
+        raise InvalidModelError("the bounds of this plan are estimates: it has no certificates to save")
     metadata = _Metadata(
         version=VERSION,
         status=plan.status,

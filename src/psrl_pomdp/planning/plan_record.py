@@ -9,7 +9,7 @@ from ..models import Units
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
 from .rounds import Round
-from .sensor_bracket import SensorBracket
+from .sensor_bracket import SensorBracket, SensorEstimate
 from .upper.evaluation import Controller
 
 Status = Literal[
@@ -21,6 +21,7 @@ Status = Literal[
     "interrupted",
     "stalled",
     "sensor limit",  # the finite sensors around a density are as fine as they can be
+    "estimated",  # the probabilities of observations are estimated: the interval is not certified
 ]
 
 
@@ -41,3 +42,4 @@ class PlanRecord:
     fingerprint: str  # of the model that was planned for
     blind_cost: float = 1.0  # upper bound on the scaled cost of the best constant action
     bracket: SensorBracket | None = None  # the finite sensors that the certificates are about, for densities
+    estimate: SensorEstimate | None = None  # the classes with estimated probabilities, if there is no bracket

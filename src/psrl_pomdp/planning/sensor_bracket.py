@@ -1,4 +1,4 @@
-"""The two finite sensors between which a density is, as parts of a plan."""
+"""The finite sensors that stand for a density, as parts of a plan."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..models import Setting
 from ..sensors.bracket import DilatedSensors, QuantizedSensors
+from ..sensors.estimated import EstimatedSensors
 
 
 @dataclass(frozen=True)
@@ -16,3 +17,11 @@ class SensorBracket:
     dilated_setting: Setting
     cells: QuantizedSensors
     hubs: DilatedSensors
+
+
+@dataclass(frozen=True)
+class SensorEstimate:
+    """Classes of observations with estimated probabilities, of which the bounds of a plan are estimates."""
+
+    quantized_setting: Setting
+    cells: EstimatedSensors

@@ -11,14 +11,16 @@ import numpy.typing as npt
 
 from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Index
 from ..errors import InvalidModelError, StartDependentError
 from ..models import Setting
 from ..sensors.bracket import QuantizedSensors
+from ..sensors.estimated import EstimatedSensors
 from .accuracy import at_stake
 from .envelopes import max_of_lower_envelope
 from .plan_codec import decoded, encoded
 from .plan_record import PlanRecord
+from .sensor_bracket import SensorBracket, SensorEstimate
 from .upper.evaluation import Controller
 
 _EQUAL_GAINS = 1e-9  # gains nearer than this are equal for choosing a node
@@ -30,7 +32,7 @@ class ControllerRun:
 
     controller: Controller
     node: int
-    cells: QuantizedSensors | None = None  # of a density: its readings are put into cells
+    cells: QuantizedSensors | EstimatedSensors | None = None  # of a density: its readings are put into cells
 
     @property
     def action(self) -> int:
@@ -98,12 +100,12 @@ class Plan(PlanRecord):
     @property
     def cells(self) -> int | None:
         """The number of cells of readings that the controller is for; None for finite observations."""
-        return None if self.bracket is None else self.bracket.cells.n_observations
+        return None if self._finite is None else self._finite.cells.n_observations
 
     @property
     def quantized_setting(self) -> Setting | None:
         """The finite setting that the controller is for, with a table of the cells; None if not needed."""
-        return None if self.bracket is None else self.bracket.quantized_setting
+        return None if self._finite is None else self._finite.quantized_setting
 
     def cell(self, action: int | None, reading: float) -> int:
         """Return the number of the cell that contains a reading.
@@ -122,9 +124,21 @@ class Plan(PlanRecord):
         InvalidModelError
             If the plan is for finite observations.
         """
+        if self._finite is None:
+            raise InvalidModelError("this plan is for a finite number of observations: there are no cells")
+        return int(self._finite.cells.of(action).cell(reading))
+
+    @property
+    def _finite(self) -> SensorBracket | SensorEstimate | None:
+        """What stands for a density of observations."""
+        return self.bracket or self.estimate
+
+    def cells_of(self, action: int | None, readings: npt.ArrayLike) -> Index:
+        """Return the numbers of the cells that contain readings [T] after one action, shape [T]."""
         if self.bracket is None:
             raise InvalidModelError("this plan is for a finite number of observations: there are no cells")
-        return self.bracket.cells.of(action).cell(reading)
+        edges = self.bracket.cells.of(action).edges
+        return np.searchsorted(edges[1:-1], np.asarray(readings), side="left")
 
     def bounds(self, belief: npt.ArrayLike) -> tuple[float, float]:
         """Return the bounds on the optimal average cost from an initial belief.
@@ -204,7 +218,7 @@ class Plan(PlanRecord):
         InvalidModelError
             If `belief` is not such a distribution.
         """
-        cells = None if self.bracket is None else self.bracket.cells
+        cells = None if self._finite is None else self._finite.cells
         return ControllerRun(self.controller, self._node(belief), cells)
 
     def value(self, belief: npt.ArrayLike) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
+from dataclasses import replace
+from typing import Any, get_args
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .._utils.stopwatch import PLANNING
 from .._utils.threads import ONE_THREAD
 from ..errors import InvalidModelError
 from ..models import POMDP, Setting
+from ..sensors.estimated import estimated, has_bounds
 from .accuracy import COARSE, Accuracy, at_stake
 from .bound_pair import BoundPair
 from .continuous import FIRST_CELLS, ContinuousRun
@@ -24,6 +26,7 @@ from .multichain.closed_classes import closed_classes
 from .parameters import PlannerParameters
 from .plan_record import Status
 from .rounds import Round, iterate
+from .sensor_bracket import SensorEstimate
 from .solution import Plan
 from .sparse.bound_pair import SparseBoundPair
 from .sparse.dynamics import SparseDynamics
@@ -54,6 +57,9 @@ def plan(
     Planning stops when the gap between the bounds satisfies all requests, at one of the limits below, or at
     Ctrl-C. The bounds are valid in every case, and `status` states why planning stopped. Without a time
     limit, the same call returns the same plan, to the last bit on one platform.
+
+    If observations are vectors, or their density is code, the probabilities of classes of observations are
+    estimated, and so are the bounds: the status is "estimated", and `verify` raises `CertificateError`.
 
     Parameters
     ----------
@@ -102,6 +108,11 @@ def plan(
     accuracy = Accuracy.of(tolerance, rtol, atol, model.setting.units)
     if memory_limit is not None and not memory_limit > 0.0:
         raise InvalidModelError(f"memory_limit is {memory_limit}: expected a number of bytes above 0")
+    if not has_bounds(model.setting.sensor, model.setting.first_sensor):
+        return _estimated_plan(
+            model, tolerance, time_limit, rtol=rtol, atol=atol, max_points=max_points, max_work=max_work,
+            memory_limit=memory_limit, progress=progress,
+        )  # fmt: skip
     begun = limits.seconds
     compile_if_long(model.setting, wait=time_limit is not None)
     limits.exclude_time(limits.seconds - begun)
@@ -118,6 +129,17 @@ def plan(
             raise
         status = "interrupted"
     return run.result(model, status)
+
+
+def _estimated_plan(model: POMDP, *arguments: Any, **options: Any) -> Plan:
+    """Plan for classes of observations whose probabilities are estimated."""
+    setting = model.setting
+    cells = estimated(setting.sensor, setting.first_sensor)
+    finite = setting.replace(observation=cells.table, first_observation=cells.first_table)
+    found = plan(POMDP(finite, model.transition), *arguments, **options)
+    status = found.status if found.status == "interrupted" else "estimated"
+    estimate = SensorEstimate(finite, cells)
+    return replace(found, status=status, fingerprint=model.fingerprint, estimate=estimate)
 
 
 class PlanningRun:
@@ -313,7 +335,7 @@ class PlanningRun:
 def check_warm_start(earlier: Plan, dynamics: BeliefDynamics) -> None:
     """Raise `InvalidModelError` for a plan that cannot be the start of planning with these dynamics."""
     sizes = len(earlier.actions), earlier.controller.successors.shape[1], earlier.states
-    if sizes != (dynamics.n_actions, dynamics.n_observations, dynamics.states):
+    if sizes != (dynamics.n_actions, dynamics.n_observations, dynamics.states) or earlier.bracket is not None:
         raise InvalidModelError("warm_start is a plan for a model of another shape")
     check_certificate(earlier, dynamics)
 
@@ -323,8 +345,8 @@ def compile_if_long(setting: Setting, wait: bool) -> None:
 
     A plan with a time limit waits before its clock starts, and an agent with one when it is made.
     """
-    if not setting.is_finite:
-        setting = setting.dilated(FIRST_CELLS)
-    entries = setting.n_actions * setting.n_joint_observations * setting.n_states**2
+    finite = setting.is_finite
+    n_observations = setting.n_joint_observations if finite else FIRST_CELLS * setting.n_states
+    entries = setting.n_actions * n_observations * setting.n_states**2
     if entries > PARAMETERS.representation.interpreted_entries:
         compiled.PLANNING.hurry(wait)

@@ -79,6 +79,8 @@ def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamic
     They are the same for finite observations. For a density, the two finite sensors of the plan are checked
     first. Raises `CertificateError`.
     """
+    if plan.estimate is not None:
+        raise CertificateError("the bounds of this plan are estimates, which nothing certifies")
     if plan.bracket is None:
         if not model.setting.is_finite:
             raise CertificateError("the plan is for finite observations, and the model has none")

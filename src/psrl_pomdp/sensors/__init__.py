@@ -11,6 +11,7 @@ from .gamma import ExponentialSensor, GammaSensor
 from .gaussian import GaussianSensor, LogNormalSensor
 from .mixture import MixtureSensor, with_outliers
 from .multivariate import MultivariateGaussianSensor
+from .normal_inverse_gamma import NormalInverseGammaSensor
 from .student import StudentSensor
 from .table import TableSensor
 
@@ -27,6 +28,7 @@ __all__ = [
     "MixtureSensor",
     "MultivariateGaussianSensor",
     "NegativeBinomialSensor",
+    "NormalInverseGammaSensor",
     "PoissonSensor",
     "ScalarActionSensor",
     "ScalarSensor",

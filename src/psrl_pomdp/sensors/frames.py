@@ -160,9 +160,10 @@ def ratio_bounds(sensor: ScalarSensor, action: int, edges: Array, reference: Ind
     n = len(edges) - 1
     parts = 1 if sensor.is_discrete else SUBDIVISIONS
     bounds = sensor.log_density_bounds(action, with_ends(subdivided(edges[1:-1], parts)))
-    low, high = (each[:, 1:-1].T.reshape(n - 2, parts, -1) for each in bounds)
+    n_inner = max(n - 2, 0)  # an action without observation has one or two intervals
+    low, high = (each[:, 1:-1].T.reshape(n_inner, parts, sensor.n_states) for each in bounds)
     inner = reference[1:-1]
-    rows = np.arange(n - 2)
+    rows = np.arange(n_inner)
     least, most = np.zeros((n, parts, sensor.n_states)), np.full((n, parts, sensor.n_states), np.inf)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         below, above = low[rows, :, inner][..., None], high[rows, :, inner][..., None]

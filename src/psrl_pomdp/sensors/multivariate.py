@@ -85,16 +85,12 @@ class MultivariateGaussianSensor(ContinuousSensor):
 
         An observation of which a component is NaN counts as lost.
         """
-        from scipy.linalg import solve_triangular  # imported here because the import is slow
-
         values = np.asarray(observations, dtype=np.float64)
         lost = np.asarray(np.isnan(values).any(axis=1))
         values = np.where(lost[:, None], 0.0, values)
         found = np.empty((len(values), self.n_states))
         for s, (mean, factor) in enumerate(zip(*self._of(action), strict=True)):
-            z = solve_triangular(factor, (values - mean).T, lower=True, check_finite=False)
-            # A square of more than 1e300 would overflow, and rule a state out.
-            found[:, s] = -0.5 * (np.clip(z, -1e149, 1e149) ** 2).sum(axis=0) - np.log(np.diag(factor)).sum()
+            found[:, s] = -0.5 * _squares(values - mean, factor) - np.log(np.diag(factor)).sum()
         return np.where(lost[:, None], 0.0, found - values.shape[1] * LOG_ROOT)
 
     def draw(
@@ -104,6 +100,22 @@ class MultivariateGaussianSensor(ContinuousSensor):
         means, factors = self._of(action)
         normal = rng.standard_normal((len(states), means.shape[-1]))
         return np.asarray(means[states] + np.einsum("tij,tj->ti", factors[states], normal))
+
+
+def _squares(values: Array, factor: Array) -> Array:
+    """Return |z|² with factor·z = values for vectors [T, d] and a lower triangular factor, shape [T].
+
+    The loops go over components, so that the digits for one vector do not depend on how many there are.
+    """
+    total, solved = np.zeros(len(values)), np.empty((len(factor), len(values)))
+    for i, row in enumerate(factor):
+        rest = values[:, i].copy()
+        for j in range(i):
+            rest -= row[j] * solved[j]
+        # A square of more than 1e300 would overflow, and rule a state out.
+        solved[i] = np.clip(rest / row[i], -1e149, 1e149)
+        total += solved[i] ** 2
+    return total
 
 
 def _factors(covariances: Array) -> Array:

@@ -58,7 +58,8 @@ class SavedRun:
         values = value = None
         if step_codes.has_rows:
             values = contents.floats("values", (time, *step_codes.value_shape))
-            value = contents.floats("value", step_codes.value_shape, allow_nan=True)
+            shape = step_codes.value_shape  # () would become (1,)
+            value = contents.floats("value", shape, allow_nan=True).reshape(shape)
         states = None
         if every_step:
             states = contents.whole("states", (time + 1,), 0, model.n_states - 1).astype(np.uint16)

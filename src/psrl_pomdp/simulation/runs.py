@@ -341,7 +341,7 @@ class Simulation:
             "model": self.model.fingerprint,
             "seed": repr(self.seed),
             "chance": stream_out(self.rng),
-            "taken": [row["times"] for row in self.checkpoint_rows],
+            "taken": [int(row["times"]) for row in self.checkpoint_rows],
         }
         arrays: dict[str, Any] = {f"taken.{name}": column for name, column in self._columns().items()}
         arrays |= {f"world.{name}": getattr(self.environment, name) for name in CHANGING_ARRAYS}
@@ -426,7 +426,8 @@ def _new_environment(
     first, observation, number = own.first_sensor, None, -1
     if isinstance(first, ContinuousSensor):
         observation, number = first.draw(rng, 0, np.array([state]))[0], state
-    elif own.first_observation is not None:
+    elif first is not None:
+        assert own.first_observation is not None
         observation = number = int(sample_categorical(own.first_observation[state], uniforms[1]))
     environment = steps.EnvironmentState(
         model.transition,

@@ -117,8 +117,10 @@ class Trace:
             cells = StepCodes(plan.quantized_setting)
             likelihood, full = cells.likelihood, cells.full_codes
             rows = codes.steps(self.actions, self.observations).rows
-            pairs = zip(self.actions.tolist(), self.observations, strict=True)
-            observations = np.array([plan.cell(a, y) for a, y in pairs], dtype=np.uint16)
+            observations = np.zeros(len(self.actions), np.uint16)
+            for a in np.unique(self.actions).tolist():
+                mine = self.actions == a
+                observations[mine] = plan.cells_of(a, self.observations[mine])
         steps.control_variate_sums(
             np.ascontiguousarray(codes.matrices(self.model.transition[..., None])[..., 0]),
             codes.stride,

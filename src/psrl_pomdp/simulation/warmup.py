@@ -7,6 +7,7 @@
     others              the functions of the other agents
     finite-3            the posterior over a finite set of kernels with three states, and the compiled driver
     dirichlet-3         the same for Dirichlet rows, with the passes over the history
+    gaussian-3          the same, and unknown Gaussian observations
 
 Processes that need the same group wait for one another, so that each group is compiled once.
 """
@@ -25,9 +26,11 @@ import numpy as np
 
 from .._numba import jit as compiled
 from ..inference.choosing import FINITE
+from ..inference.gaussian_posterior import REHEARSAL as GAUSSIAN
 
 if TYPE_CHECKING:
     from .._utils.arrays import Array
+    from ..models import Setting
     from ..protocols import Prior
 
 
@@ -145,6 +148,23 @@ def _run_posterior(kind: str, n_states: int) -> None:
         _run_agent(FinitePrior(setting, [even, even]), even)
     else:
         _move_ensemble(_run_agent(DirichletPrior(setting, np.ones_like(even)), even))
+    if kind == GAUSSIAN:
+        _learn_gaussians(setting, even)
+
+
+def _learn_gaussians(setting: Setting, kernel: Array) -> None:
+    """Call the functions for unknown Gaussian observations."""
+    from ..inference import DirichletPrior
+    from ..sensors import GaussianSensor, NormalInverseGammaSensor
+
+    n_states = setting.n_states
+    given = setting.replace(observation=GaussianSensor(np.zeros(n_states), np.ones(n_states)))
+    opinion = NormalInverseGammaSensor(np.zeros(n_states), np.ones(n_states), 1.0, 1.0)
+    own = DirichletPrior(given, np.ones_like(kernel), sensor=opinion).posterior(np.random.default_rng(0))
+    own.start(None)
+    own.update_many([0, 1, 0], [0.5, np.nan, -0.5])
+    own.refresh()
+    own.mode_model()
 
 
 def _run_agent(prior: Prior, kernel: Array) -> Any:

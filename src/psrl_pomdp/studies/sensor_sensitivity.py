@@ -5,11 +5,15 @@ model keeps η. The agents use another observation model,
 
     η′(· | s) = (1 − r) η(· | s) + r q(· | s),      q drawn uniformly from the simplex, row by row,
 
-so that no probability of an observation is wrong by more than r. Two agents use η′. The first knows the
+so that no probability of an observation is wrong by more than r. Two agents are told η′. The first knows the
 transition kernel: all of its regret is due to the error in η. The second learns the kernel from a Dirichlet
-prior; it may learn a wrong kernel that compensates for the error. Every observation that η allows stays
-possible, because η′ is positive wherever η is. For a density of observations, the classes of
-`setting.quantized(K)` take its place.
+prior; it may learn a wrong kernel that compensates for the error. A third agent learns both the kernel and
+the observation model: η′ is only an estimate for it, worth some readings in each state. Every observation
+that η allows stays possible, because η′ is positive wherever η is. For a density of observations, the classes
+of `setting.quantized(K)` take its place.
+
+Each agent's posterior tests whether its readings come as they were predicted (`ModelFit`): the shares of runs
+with an alarm show whether the agent finds out that η′ is wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,16 +32,18 @@ from ..agents.planning_budget import PlanningBudget
 from ..agents.psrl import PSRLAgent
 from ..analysis.estimators import RegretCurve, curve_from_sums
 from ..errors import InvalidModelError
-from ..inference import FinitePrior
+from ..inference import DirichletPrior, FinitePrior
 from ..inference.choosing import uniform_rows, with_setting
 from ..models import POMDP, Setting
 from ..planning import Plan, plan
 from ..protocols import Prior
+from ..sensors.dirichlet import DirichletSensor
 from ..simulation.runs import simulate
 from ..simulation.trace import Trace
 
 _NOISE, _INFORMED, _LEARNING, _TRUE_MODEL = range(4)  # purposes of the random streams
 _TOLERANCE = 1e-5
+_LEVEL = 0.01  # of an alarm
 _WORK = 3e10  # counted operations for the plan of the true model; its gap widens the intervals
 
 
@@ -55,12 +61,20 @@ class SensorSensitivity:
         Regret of the agent that learns the transition kernel.
     other_action
         The share of steps at which the first agent and the optimal policy choose different actions.
+    learned_sensor
+        Regret of the agent that learns the observation model, too; None if the prior cannot have an unknown
+        observation model.
+    alarms
+        The shares of runs in which the agents of the three regrets have an alarm at the level of 1 %; NaN if
+        an agent does not test its readings.
     """
 
     radius: float
     known_dynamics: RegretCurve
     learned_dynamics: RegretCurve
     other_action: float
+    learned_sensor: RegretCurve | None = None
+    alarms: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         known, learned = (float(c.middle[-1]) for c in (self.known_dynamics, self.learned_dynamics))
@@ -119,6 +133,7 @@ def sensor_sensitivity(
     seeds: int = 8,
     seed: int = 0,
     budget: PlanningBudget | None = None,
+    worth: float = 50.0,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[SensorSensitivity]:
@@ -139,7 +154,10 @@ def sensor_sensitivity(
     seed
         The seed of all random numbers.
     budget
-        The planning budget of the agent that learns.
+        The planning budget of the agents that learn.
+    worth
+        How many readings in each state the estimate of the observation model is worth to the agent that
+        learns it (`DirichletSensor.around`).
     executor
         Runs the simulations; None runs them in this process.
     progress
@@ -161,16 +179,18 @@ def sensor_sensitivity(
     for name, value, least in (("horizon", horizon, 1), ("seeds", seeds, 1), ("seed", seed, 0)):
         if isinstance(value, bool) or not is_integer(value, least):
             raise InvalidModelError(f"{name} is {value!r}: a whole number of at least {least}")
+    if not 0.0 < worth < np.inf:
+        raise InvalidModelError(f"worth is {worth!r}: a positive number of readings is wanted")
     perturbed(model.setting, 0.0, np.random.default_rng(0))  # raises an error for a density
     best = plan(model, _TOLERANCE, max_work=_WORK)
     if best.status == "interrupted":
         raise KeyboardInterrupt
     prior = uniform_rows(model) if prior is None else prior
     jobs = [(radius, run) for radius in radii for run in range(seeds)]
-    rows: list[tuple[Array, Array, float]] = []
-    tasks = [(model, best, prior, radius, horizon, (seed, run), budget) for radius, run in jobs]
+    rows: list[_Runs] = []
+    tasks = [(model, best, prior, radius, horizon, (seed, run), budget, worth) for radius, run in jobs]
     mapped = executor.map if executor else map
-    for row in mapped(_run_both_agents, *zip(*tasks, strict=True)):
+    for row in mapped(_run_agents, *zip(*tasks, strict=True)):
         rows.append(row)
         progress(len(rows), len(jobs))
     return [
@@ -179,7 +199,26 @@ def sensor_sensitivity(
     ]
 
 
-def _run_both_agents(
+class _Runs(NamedTuple):
+    """The runs of the agents with one random observation model."""
+
+    sums: list[Array]  # of each agent
+    alarms: list[float]  # 1 or 0, or NaN
+    other_action: float
+
+
+def _learns_sensor(prior: Prior, setting: Setting, worth: float) -> DirichletPrior | None:
+    """Return the prior with an unknown observation model around the told one; None if this is impossible."""
+    known = isinstance(prior, DirichletPrior) and prior.sensor is None
+    if not known or not setting.is_finite or setting.sensor_depends_on_previous:
+        return None
+    told = setting.observation if setting.sensor_depends_on_action else setting.observation[0]
+    moved = with_setting(prior, setting)
+    assert isinstance(moved, DirichletPrior)
+    return moved.replace(setting=setting, sensor=DirichletSensor.around(told, worth=worth))
+
+
+def _run_agents(
     model: POMDP,
     best: Plan,
     prior: Prior,
@@ -187,21 +226,27 @@ def _run_both_agents(
     horizon: int,
     seed: tuple[int, int],
     budget: PlanningBudget | None,
-) -> tuple[Array, Array, float]:
-    """Return the sums of both agents with one random observation model, and the share of other actions."""
+    worth: float,
+) -> _Runs:
+    """Run all agents with one random observation model."""
     setting = perturbed(model.setting, radius, np.random.default_rng((*seed, _NOISE)))
     exact = PlanningBudget(
         min_tolerance=_TOLERANCE, max_tolerance=_TOLERANCE, max_points=10_000, max_work=3e9
     )
     informed = PSRLAgent(FinitePrior(setting, model.transition[None]), seed=(*seed, _INFORMED), budget=exact)
     learning = PSRLAgent(with_setting(prior, setting), seed=(*seed, _LEARNING), budget=budget)
-    sums, others = [], 0.0
-    for agent in (informed, learning):
+    agents = [informed, learning]
+    unknown = _learns_sensor(prior, setting, worth)
+    if unknown is not None:
+        agents.append(PSRLAgent(unknown, seed=(*seed, _LEARNING), budget=budget))
+    sums, alarms, others = [], [], 0.0
+    for agent in agents:
         trace = simulate(model, agent, horizon, (*seed, _TRUE_MODEL), checkpoints=[horizon])
         sums.append(trace.control_variate_sums(best))
         if agent is informed:
             others = _other_actions(model, best, trace)
-    return sums[0], sums[1], others
+        alarms.append(float(agent.fit.alarm(_LEVEL)) if agent.fit is not None else np.nan)
+    return _Runs(sums, alarms, others)
 
 
 def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:
@@ -224,14 +269,16 @@ def _other_actions(model: POMDP, best: Plan, trace: Trace) -> float:
 
 
 def _sensitivity(
-    radius: float, rows: list[tuple[Array, Array, float]], horizon: int, best: Plan, model: POMDP
+    radius: float, rows: list[_Runs], horizon: int, best: Plan, model: POMDP
 ) -> SensorSensitivity:
-    informed, learning, others = zip(*rows, strict=True)
     curves = [
         curve_from_sums([horizon], sums, best.lower_cost, best.upper_cost, units=model.setting.units)
-        for sums in (informed, learning)
+        for sums in zip(*(row.sums for row in rows), strict=True)
     ]
-    return SensorSensitivity(radius, curves[0], curves[1], float(np.mean(others)))
+    others = float(np.mean([row.other_action for row in rows]))
+    alarms = tuple(np.mean([row.alarms for row in rows], axis=0).tolist())
+    third = curves[2] if len(curves) > 2 else None
+    return SensorSensitivity(radius, curves[0], curves[1], others, third, alarms)
 
 
 _RENAMED = {"Doubt": "SensorSensitivity", "sensor_doubt": "sensor_sensitivity"}

@@ -11,6 +11,7 @@ import numpy as np
 from .._utils.integers import is_integer
 from ..models import POMDP
 from ..simulation.runs import simulate
+from .observations import draw_first, draw_observation
 
 Factory = Callable[[int], Any]
 
@@ -66,9 +67,12 @@ class _Environment:
         self.model, self.missing_every, self.time = model, missing_every, 0
         self.rng = np.random.default_rng(6)
         self.hidden = int(self.rng.choice(model.n_states, p=setting.initial))
-        self.observation: int | None = None
+        self.observation: Any = None
         self.cost: float | None = None  # of the last action, if costs are seen
-        if setting.first_observation is not None:
+        if not setting.is_finite:
+            if setting.has_first_observation:
+                self.observation = draw_first(setting, self.hidden, self.rng)
+        elif setting.first_observation is not None:
             first = setting.first_observation[self.hidden]
             self.observation = int(self.rng.choice(model.n_observations, p=first))
 
@@ -88,12 +92,19 @@ class _Environment:
                 paid = int(self.rng.choice(seen.n_values, p=seen.probabilities[action, before]))
                 self.cost = float(seen.values[paid])
             self.hidden = int(self.rng.choice(model.n_states, p=model.transition[action, before]))
-            table = setting.observation[action]
-            probabilities = table[before, self.hidden] if table.ndim == 3 else table[self.hidden]
-            observation = int(self.rng.choice(model.n_observations, p=probabilities))
+            observation = self._observed(action, before)
             is_missing = self.missing_every and self.time % self.missing_every == 0
             self.observation = None if is_missing else observation
         return action
+
+    def _observed(self, action: int, before: int) -> Any:
+        """Draw the observation after an action."""
+        setting = self.model.setting
+        if not setting.is_finite:
+            return draw_observation(setting, action, self.hidden, self.rng)
+        table = setting.observation[action]
+        probabilities = table[before, self.hidden] if table.ndim == 3 else table[self.hidden]
+        return int(self.rng.choice(self.model.n_observations, p=probabilities))
 
     def state(self) -> tuple[Any, ...]:
         """Return everything that `restore` needs."""

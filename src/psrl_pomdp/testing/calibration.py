@@ -25,6 +25,7 @@ from ..inference.encoding import initial_of, model_of
 from ..inference.step_codes import step_codes_of
 from ..models import POMDP, Setting
 from ..protocols import FiniteSupport, Posterior, Prior
+from .observations import Densities, class_of, draw_first, draw_observation
 
 
 class History(NamedTuple):
@@ -43,9 +44,9 @@ class History(NamedTuple):
         seen.
     """
 
-    first: int | None
+    first: Any
     actions: list[int]
-    observations: list[int | None]
+    observations: list[Any]
     costs: list[int | None] | None = None
 
 
@@ -66,10 +67,12 @@ class Tables(NamedTuple):
     costs: Array | None  # [D, A, S, C]; None if costs are not seen
 
 
-def tables_of(setting: Setting | Sequence[Setting]) -> Tables:
-    """Return the tables of one setting that all models share, or of one setting for each model."""
+def tables_of(setting: Setting | Sequence[Setting]) -> Tables | Densities:
+    """Return the tables, or densities, of one setting that all models share, or of one for each model."""
     settings = [setting] if isinstance(setting, Setting) else setting
     one = settings[0]
+    if not one.is_finite:
+        return Densities.of(settings)
     observation = np.stack([each.observation for each in settings])
     first = [each.first_observation for each in settings if each.first_observation is not None]
     costs = [each.seen_cost.probabilities for each in settings if each.seen_cost is not None]
@@ -82,7 +85,7 @@ def tables_of(setting: Setting | Sequence[Setting]) -> Tables:
 
 def tables_are_unknown(prior: Prior) -> bool:
     """Return whether the models of a prior have observation models or seen costs of their own."""
-    return step_codes_of(prior).unknown
+    return step_codes_of(prior).unknown or getattr(prior, "density", None) is not None
 
 
 def simulate_from_prior(
@@ -95,16 +98,16 @@ def simulate_from_prior(
     """
     drawn = model_of(prior, rng)
     setting, theta, initial = drawn.setting, drawn.transition, drawn.setting.initial
-    observation, first_observation, cost_rows = tables_of(setting)
-    depends = setting.sensor_depends_on_previous
+    tables = tables_of(setting)
+    cost_rows = tables.costs
     state = int(rng.choice(setting.n_states, p=initial))
     first = None
-    if first_observation is not None and rng.random() >= missing_rate:
-        first = int(rng.choice(setting.n_observations, p=first_observation[0, state]))
+    if setting.has_first_observation and rng.random() >= missing_rate:
+        first, newest = _observed(setting, tables, None, state, state, rng)
     actions: list[int] = []
-    observations: list[int | None] = []
+    observations: list[Any] = []
     costs: list[int | None] | None = None if cost_rows is None else []
-    newest = first or 0
+    newest = 0 if first is None else newest
     for t in range(length):
         a = (
             int(rng.integers(setting.n_actions))
@@ -112,15 +115,39 @@ def simulate_from_prior(
             else (newest + t // 5) % setting.n_actions
         )
         before, state = state, int(rng.choice(setting.n_states, p=theta[a, state]))
-        seen = observation[0, a, before if depends else 0, state]
-        newest = int(rng.choice(setting.n_observations, p=seen))
+        observed, newest = _observed(setting, tables, a, before, state, rng)
         actions.append(a)
-        observations.append(None if rng.random() < missing_rate else newest)
+        observations.append(None if rng.random() < missing_rate else observed)
         if cost_rows is not None and costs is not None:
             paid = int(rng.choice(cost_rows.shape[-1], p=cost_rows[0, a, before]))
             costs.append(None if rng.random() < missing_rate else paid)
     history = History(first, actions, observations, costs)
     return Draw(theta, initial, history, setting if tables_are_unknown(prior) else None)
+
+
+def _observed(
+    setting: Setting,
+    tables: Tables | Densities,
+    action: int | None,
+    before: int,
+    state: int,
+    rng: np.random.Generator,
+) -> tuple[Any, int]:
+    """Draw an observation in a state, the first one if `action` is None.
+
+    Returns it with a small number, by which the policy chooses.
+    """
+    if isinstance(tables, Densities):
+        drawn = draw_first(setting, state, rng) if action is None else None
+        drawn = draw_observation(setting, action, state, rng) if action is not None else drawn
+        return drawn, class_of(setting, action or 0, drawn)
+    if action is None:
+        assert tables.first is not None
+        chances = tables.first[0, state]
+    else:
+        chances = tables.observation[0, action, before if setting.sensor_depends_on_previous else 0, state]
+    number = int(rng.choice(setting.n_observations, p=chances))
+    return number, number
 
 
 def replay(posterior: Posterior, history: History) -> Posterior:
@@ -163,16 +190,20 @@ def drawn_models(
     return np.stack([one.kernel for one in found]), np.stack([each.initial for each in settings]), settings
 
 
-def step_likelihood(tables: Tables, history: History, i: int) -> Array:
+def step_likelihood(tables: Tables | Densities, history: History, i: int) -> Array:
     """Return κ η of step i under each model, shape [D, S, S′] with axes of length 1 for what is shared."""
     a, o = history.actions[i], history.observations[i]
+    if isinstance(tables, Densities):
+        return tables.likelihood(a, o)[:, None]
     found = np.ones((1, 1, 1)) if o is None else tables.observation[:, a, :, :, o]
     c = None if history.costs is None else history.costs[i]
     return found if c is None or tables.costs is None else found * tables.costs[:, a, :, c, None]
 
 
-def first_likelihood(tables: Tables, history: History) -> Array:
+def first_likelihood(tables: Tables | Densities, history: History) -> Array:
     """Return η(o_1 | s) under each model, shape [D, S] with an axis of length 1 if it is shared."""
+    if isinstance(tables, Densities):
+        return tables.first_likelihood(history.first)
     if history.first is None or tables.first is None:
         return np.ones((1, 1))
     return tables.first[:, :, history.first]
@@ -182,6 +213,8 @@ def log_likelihood(
     setting: Setting | Sequence[Setting], kernels: Array, initial: Array, history: History
 ) -> Array:
     """Return log P(observations | actions, θ) of several models by the forward filter.
+
+    If observations have a density, it is up to a constant that all models share.
 
     Parameters
     ----------
@@ -202,7 +235,7 @@ def log_likelihood(
     return _log_likelihood(tables_of(setting), kernels, initial, history)
 
 
-def _log_likelihood(tables: Tables, kernels: Array, initial: Array, history: History) -> Array:
+def _log_likelihood(tables: Tables | Densities, kernels: Array, initial: Array, history: History) -> Array:
     belief = np.broadcast_to(initial, (len(kernels), kernels.shape[-1])) * first_likelihood(tables, history)
     factors = [belief.sum(axis=1)]
     for i, a in enumerate(history.actions):
@@ -241,7 +274,8 @@ def functionals(
     squares = np.square(kernels[:, used]).sum(axis=(1, 2))
     columns = [evidence, evidence**2, logs, first, last, first**2, squares, first * evidence]
     if not isinstance(setting, Setting):
-        columns += _functions_of_table(tables.observation[:, used, 0], evidence)
+        shown = tables.squashed(used) if isinstance(tables, Densities) else tables.observation[:, used, 0]
+        columns += _functions_of_table(shown, evidence)
         if tables.costs is not None:
             columns += _functions_of_table(tables.costs[:, used], evidence)
     return np.stack(columns, axis=1)
