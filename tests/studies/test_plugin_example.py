@@ -56,7 +56,8 @@ def test_every_part_is_found_and_keeps_its_contract(installed: Path, tmp_path: P
     rows = json.loads(psrl("plugins", "--check", "pump-plugin", "--json", cwd=tmp_path, site=installed))
     found = [(row["group"].partition(".")[2], row["name"]) for row in rows]
     assert found == [
-        ("priors", "wear"), ("priors", "wear-grid"), ("agents", "overhaul-interval"), ("problems", "feed-pump"),
+        ("priors", "wear"), ("priors", "wear-grid"), ("agents", "overhaul-interval"),
+        ("problems", "feed-pump"),
         ("executors", "batch"),
     ]  # fmt: skip
     assert [row["findings"] for row in rows] == [[], [], [], [], []]
