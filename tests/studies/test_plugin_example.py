@@ -56,7 +56,8 @@ def test_every_part_is_found_and_keeps_its_contract(installed: Path, tmp_path: P
     rows = json.loads(psrl("plugins", "--check", "pump-plugin", "--json", cwd=tmp_path, site=installed))
     found = [(row["group"].partition(".")[2], row["name"]) for row in rows]
     assert found == [
-        ("priors", "wear"), ("priors", "wear-grid"), ("agents", "overhaul-interval"), ("problems", "pump"),
+        ("priors", "wear"), ("priors", "wear-grid"), ("agents", "overhaul-interval"),
+        ("problems", "feed-pump"),
         ("executors", "batch"),
     ]  # fmt: skip
     assert [row["findings"] for row in rows] == [[], [], [], [], []]
@@ -64,14 +65,14 @@ def test_every_part_is_found_and_keeps_its_contract(installed: Path, tmp_path: P
 
 
 def test_its_learner_is_compared_on_its_problem_with_its_prior(installed: Path, tmp_path: Path) -> None:
-    words = ["pump", "--prior", "wear", "--agents", "psrl,overhaul-interval,random", "--horizon", "300"]
+    words = ["feed-pump", "--prior", "wear", "--agents", "psrl,overhaul-interval,random", "--horizon", "300"]
     found = json.loads(psrl("compare", *words, "--seeds", "2", "--json", cwd=tmp_path, site=installed))
     assert [row["agent"] for row in found["agents"]] == ["psrl", "overhaul-interval", "random"]
-    manifest = json.loads((tmp_path / "pump-comparison" / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / "feed-pump-comparison" / "manifest.json").read_text())
     assert [
         (each["group"], each["name"], each["package"], each["version"]) for each in manifest["plugins"]
     ] == [
-        ("psrl_pomdp.problems", "pump", "pump-plugin", "1.0.0"),
+        ("psrl_pomdp.problems", "feed-pump", "pump-plugin", "1.0.0"),
         ("psrl_pomdp.priors", "wear", "pump-plugin", "1.0.0"),
         ("psrl_pomdp.agents", "overhaul-interval", "pump-plugin", "1.0.0"),
     ]

@@ -88,7 +88,7 @@ def command(
     comparison.svg. With DIR, the folder of a study, nothing is run: the results that it has are compared.
 
     --agents takes names that `psrl-pomdp plugins agents` lists, variants such as psrl-fixed-100, names with
-    the ending -cells-K for agents that are given K cells in place of the readings of a density, and
+    the ending -cells-K for agents that are given K cells in place of the numbers of a density, and
     importable paths of classes, such as mymodule:MyAgent for a class in mymodule.py of the current directory.
     The class is called with (setting, seed=0), and its method act(observation) returns an action. The
     observation is None before the first one.

@@ -19,7 +19,7 @@ _STATUS = {
     "work limit": "stopped at the work limit; more work may close the gap",
     "memory limit": "stopped at the memory limit; raise --memory-limit or --max-points",
     "interrupted": "interrupted; the bounds are valid",
-    "sensor limit": "stopped at the largest number of cells of readings; the bounds are valid",
+    "sensor limit": "stopped at the largest number of cells; the bounds are valid",
     "stalled": "stalled: neither bound improves any more; `psrl-pomdp show` may say why",
 }
 
@@ -126,7 +126,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
             ),
         ),
         ("status", document["status_in_words"]),
-        *([("cells of readings", str(document["cells"]))] if document["cells"] else []),
+        *([("cells", str(document["cells"]))] if document["cells"] else []),
         ("grid points", str(document["points"])),
         ("controller nodes", str(document["nodes"])),
         ("rounds", str(len(document["rounds"]))),

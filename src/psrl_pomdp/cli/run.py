@@ -85,7 +85,7 @@ def command(
     page "Studies" of the manual describes it.
 
     A name with the ending -cells-K, such as memoryless-cells-8, is an agent that is given K cells in place of
-    the readings of a density. Agents that need finitely many observations can be used so.
+    the real numbers of a density. Agents that need finitely many observations can be used so.
 
     \b
     Exit codes:

@@ -57,11 +57,11 @@ Examples:
     "--cells",
     type=click.IntRange(min=2),
     metavar="K",
-    help="Put the readings of a density into K cells.  [default: a density is an error]",
+    help="Put the observations of a density into K cells.  [default: a density is an error]",
 )
 @click.option(
     "--worth", type=click.FloatRange(min=0, min_open=True), default=50.0, show_default=True,
-    help="Readings in each state that the told observation model is worth to the agent that learns it.",
+    help="Observations in each state that the wrong observation model is worth to the agent that learns it.",
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one per core]"
@@ -84,13 +84,13 @@ def command(
     The simulated system has the observation model of the problem. The agents use random observation models,
     in which no probability is wrong by more than a quarter, a half and all of --range. The first agent knows
     the transition probabilities, and the second learns them from a Dirichlet prior. The third agent learns
-    the observation model, too: what it is told is an estimate for it, worth --worth readings in each state.
-    The table has one row for each size of error: the regret of the agents with half the width of a 95 %
-    interval, the share of actions in which the first agent differs from the optimal policy, and the share of
-    runs in which the readings gave each agent an alarm, at a false-alarm rate of 1 %. In the first row the
-    error is 0. A density of observations has no probabilities that could be wrong: --cells replaces it by
-    cells of readings, for the simulated system, too. No file is written. The exit code is 0, or 1 after an
-    error, which is described on stderr.
+    the observation model, too: the wrong model is an estimate for it, worth --worth observations in each
+    state. The table has one row for each size of error: the regret of the agents with half the width of a
+    95 % interval, the share of actions in which the first agent differs from the optimal policy, and the
+    share of runs in which the observations gave each agent an alarm, at a false-alarm rate of 1 %. In the
+    first row the error is 0. A density of observations has no probabilities that could be wrong: --cells
+    replaces it by K cells, for the simulated system, too. No file is written. The exit code is 0, or 1 after
+    an error, which is described on stderr.
     """
     from ..inference.choosing import dirichlet_prior_of
     from ..studies.executors import local

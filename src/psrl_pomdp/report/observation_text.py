@@ -66,7 +66,7 @@ def range_text(low: float, high: float, digits: int = 4) -> str:
     ('up to 0.25', '0.25 to 1', 'above 1')
     """
     if np.isneginf(low):
-        return "any reading" if np.isposinf(high) else f"up to {high:.{digits}g}"
+        return "any observation" if np.isposinf(high) else f"up to {high:.{digits}g}"
     return f"above {low:.{digits}g}" if np.isposinf(high) else f"{low:.{digits}g} to {high:.{digits}g}"
 
 

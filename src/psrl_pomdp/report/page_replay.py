@@ -214,7 +214,7 @@ def _observation_points(steps: list[int], observations: list[Any], names: Labels
     parts = [[None] if each is None else each if isinstance(each, list) else [each] for each in observations]
     found: list[Trace] = []
     for i in range(max(map(len, parts))):
-        name = "reading" if max(map(len, parts)) == 1 else f"reading, number {i + 1}"
+        name = "observation" if max(map(len, parts)) == 1 else f"observation, number {i + 1}"
         values = [part[i] if i < len(part) else None for part in parts]
         points = _points(name, steps, values, "y2", ("@2", "@4", "@5", "@6")[i % 4], ())
         found.append(points | {"mode": "lines+markers", "line": {"width": 0.7}, "connectgaps": False})

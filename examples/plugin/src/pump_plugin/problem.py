@@ -28,7 +28,7 @@ def pump(wear: float = 0.1, failure: float = 0.4, hearing: float = 0.8) -> POMDP
         actions=("run", "overhaul"),
         observations=("quiet", "noisy", "silent"),
     )
-    return POMDP(setting, kernels(np.array([[wear, failure]]))[0], name="pump")
+    return POMDP(setting, kernels(np.array([[wear, failure]]))[0], name="feed-pump")
 
 
 def kernels(rates: Array) -> Array:
