@@ -354,14 +354,15 @@ def sum_of_work(found: Plan) -> float:
     return sum(w for w, after in zip(work, [*work[1:], 0.0], strict=True) if after < w)
 
 
-def test_densities_without_probabilities_of_intervals_are_refused() -> None:
+def test_densities_that_depend_on_the_state_before_the_action_are_refused() -> None:
     sensor = DensitySensor(
-        lambda y, a: -0.5 * (y[:, None] - np.arange(3)) ** 2,
-        lambda rng, s, a: s + rng.normal(size=len(s)),
+        lambda y, a: np.zeros((len(y), 3, 3)),
+        lambda rng, s, a, before: rng.normal(size=len(s)),
         3,
+        depends_on_previous=True,
         name="x",
     )
-    with pytest.raises(InvalidModelError, match="probabilities of intervals"):
+    with pytest.raises(InvalidModelError, match="depend on the state before the action"):
         plan(wear(sensor), 1e-2)
 
 

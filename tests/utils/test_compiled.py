@@ -503,7 +503,7 @@ def test_what_a_function_calls_is_loaded_before_it(tmp_path: Path) -> None:
 
     first, second = map(words, [begin(), begin()])
     assert first[-1] == second[-1]
-    functions = ["propagate", "apply_transposed", "stationary"]
+    functions = ["apply_entries_transposed", "propagate", "apply_transposed", "stationary"]
     assert sorted({*first[:-1], *second[:-1]}) == sorted(functions)
     for made in (first[:-1], second[:-1]):  # in this order, but for what the other one had kept by then
         assert made == [name for name in functions if name in made]

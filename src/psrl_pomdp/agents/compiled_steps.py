@@ -326,9 +326,9 @@ def run_episode(
     S′]` are the likelihoods of those that are drawn ahead under the true sensor, `agent_rows` the same under
     the agent's sensor, `cells[n, E·S]` their cells, and `pending[S′]` the likelihoods of the present
     observation; otherwise the first three are empty. `flags` has the entries LAST_ACTION,
-    OBSERVATION_PROCESSED, N_PROCESSED and CELL. `actions` and `observations`
-    are written from `begin` on. `rule` says when the posterior needs a refresh. Returns how many actions were
-    taken, and why the loop stopped.
+    OBSERVATION_PROCESSED, N_PROCESSED and CELL. `actions` and `observations` are written from `begin` on.
+    `rule` says when the posterior needs a refresh. Returns how many actions were taken, and why the loop
+    stopped.
     """
     done = 0
     likelihood = pending

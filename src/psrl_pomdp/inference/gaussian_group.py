@@ -24,8 +24,8 @@ from .dirichlet_prior import DirichletPrior, learned_setting, log_dirichlet
 from .gaussian_steps import fill_rows, sample_paths_with_readings
 from .hidden_paths import log_likelihoods
 from .history import History
-from .kernel_groups import _log_rows_in, _tuning_in
-from .refresh import AdaptationState, _correlation, beliefs_and_visits, systematic
+from .kernel_groups import log_rows_in, tuning_in
+from .refresh import AdaptationState, beliefs_and_visits, row_correlation, systematic
 from .rows import FreeRows, free_rows
 from .saved_states import array_in
 from .workspace import Workspace, flat
@@ -193,7 +193,7 @@ class GaussianGroup:
 
     def _correlation(self, before: Ensemble, after: Ensemble, counts: Array) -> float:
         """Return the larger correlation of a sweep: of the rows, or of the means and log sds."""
-        of_rows = _correlation(self.rows, before.log_rows, after.log_rows, counts) or 0.0
+        of_rows = row_correlation(self.rows, before.log_rows, after.log_rows, counts) or 0.0
         found = []
         for old, new in ((before.means, after.means), (np.log(before.sds), np.log(after.sds))):
             x, y = old - old.mean(axis=-1, keepdims=True), new - new.mean(axis=-1, keepdims=True)
@@ -272,12 +272,12 @@ class GaussianGroup:
         """Return the group that saved `state`. An invalid state raises `InvalidModelError`."""
         fresh = cls.drawn(prior, np.random.default_rng(0), size)
         now, rows = fresh.now, fresh.rows
-        log_rows = _log_rows_in(state, rows, now.log_rows.shape)
+        log_rows = log_rows_in(state, rows, now.log_rows.shape)
         means = array_in(state, "sensor_means", now.means.shape, -1e300, 1e300)
         sds = array_in(state, "sensor_sds", now.sds.shape, LEAST_SD, MOST_SD)
         if not np.isfinite(fresh._log_prior(Ensemble(log_rows, means, sds))).all():
             raise InvalidModelError("sensor_means are impossible under the prior")
-        tuning = _tuning_in(state, fresh.tuning, time, False, rows.codes.n_actions)
+        tuning = tuning_in(state, fresh.tuning, time, False, rows.codes.n_actions)
         return cls(prior, rows, Ensemble(log_rows, means, sds), tuning, fresh.space)
 
 

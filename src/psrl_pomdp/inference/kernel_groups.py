@@ -147,12 +147,12 @@ class RowGroup:
     def restored(cls, prior: DirichletPrior, state: State, size: int, time: int) -> Self:
         """Return the group that saved `state`. An invalid state raises `InvalidModelError`."""
         fresh = cls.drawn(prior, np.random.default_rng(0), size)
-        log_rows = _log_rows_in(state, fresh.rows, fresh.log_rows.shape)
-        tuning = _tuning_in(state, fresh.tuning, time, fresh.rows.has_tables, fresh.rows.codes.n_actions)
+        log_rows = log_rows_in(state, fresh.rows, fresh.log_rows.shape)
+        tuning = tuning_in(state, fresh.tuning, time, fresh.rows.has_tables, fresh.rows.codes.n_actions)
         return cls(fresh.rows, log_rows, tuning, fresh.initial, fresh.space)
 
 
-def _log_rows_in(state: State, rows: FreeRows, shape: tuple[int, ...]) -> Array:
+def log_rows_in(state: State, rows: FreeRows, shape: tuple[int, ...]) -> Array:
     """Return the saved logarithms of the rows, checked: rows sum to one, and only structural zeros are
     −inf.
     """
@@ -165,7 +165,7 @@ def _log_rows_in(state: State, rows: FreeRows, shape: tuple[int, ...]) -> Array:
     return found
 
 
-def _tuning_in(
+def tuning_in(
     state: State, fresh: AdaptationState, time: int, has_tables: bool, n_actions: int
 ) -> AdaptationState:
     """Return the saved state of the adaptation."""

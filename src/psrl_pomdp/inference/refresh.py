@@ -116,7 +116,7 @@ def _several_moves(
     r = tuning.hmc_correlation
     wanted = min(_MOST_MOVES, max(1, ceil((1 + r) / max(1 - r, 1e-3)) - 2))
     after = hamiltonian(rows, before, past, space, tuning, rng)
-    found = _correlation(rows, before, after, counts)
+    found = row_correlation(rows, before, after, counts)
     if found is not None:
         tuning.hmc_correlation = 0.8 * r + 0.2 * found
     for _ in range(wanted - 1):
@@ -187,13 +187,13 @@ def _update_correlation(
     rows: FreeRows, before: Array, after: Array, counts: Array, tuning: AdaptationState
 ) -> None:
     """Update the correlation of θ before and after a sweep."""
-    found = _correlation(rows, before, after, counts)
+    found = row_correlation(rows, before, after, counts)
     if found is not None:
         first = tuning.refreshes == 1
         tuning.correlation = found if first else 0.8 * tuning.correlation + 0.2 * found
 
 
-def _correlation(rows: FreeRows, before: Array, after: Array, counts: Array) -> float | None:
+def row_correlation(rows: FreeRows, before: Array, after: Array, counts: Array) -> float | None:
     """Return the correlation of θ before and after a move, over kernels, averaged over rows.
 
     A row without visits is drawn from its prior, however informative the observations are. Therefore a row
