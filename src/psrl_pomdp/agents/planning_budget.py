@@ -24,9 +24,8 @@ _LARGEST = sys.float_info.max / 1e10  # represents infinity in files, because JS
 
 # The default limits of the gap, relative to the reference value. A plan for a kernel of a finite set is
 # computed once and used many times. A sample from a continuous prior has a larger error than its plan. If
-# observations have a density, most of the gap is due to the two finite observation models that prove the
-# bounds, and the policy, which uses exact beliefs, is much better than its bound
-# (`benchmarks/density_regret.py`).
+# observations have a density, the gap includes the distance between the two finite observation models that
+# prove the bounds; the policy uses exact beliefs, for which its bound is not tight.
 FINITE_RTOL, GENERAL_RTOL, DENSITY_RTOL = 0.02, 0.1, 0.2
 
 
