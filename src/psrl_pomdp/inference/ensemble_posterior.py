@@ -114,6 +114,7 @@ class EnsemblePosterior(TablePosterior):
 
     @property
     def setting(self) -> Setting:
+        """The POMDP without its transition kernel."""
         return self.prior.setting  # type: ignore[no-any-return]
 
     @property
@@ -148,8 +149,9 @@ class EnsemblePosterior(TablePosterior):
 
     @property
     def expected_counts(self) -> Array:
-        """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
-        S].
+        """The expected counts ñ_t(s, a), shape [A, S].
+
+        They count steps 1..t−1, given the observations up to o_{t−1}.
         """
         return self._filters.expected.copy()
 
@@ -216,8 +218,9 @@ class EnsemblePosterior(TablePosterior):
         return self._filters, self._possible, self._rule
 
     def commit(self, steps: Steps, *, refresh: bool) -> None:
-        """Record steps that a compiled loop has taken with the filters; refresh if it stopped for a
-        refresh.
+        """Record steps that a compiled loop has taken with the filters.
+
+        `refresh` says whether the loop stopped because a refresh is due, which is done now.
         """
         past = self._past
         past.write_steps(steps)
@@ -302,8 +305,9 @@ class EnsemblePosterior(TablePosterior):
         return self._filters.transition[..., n].copy()
 
     def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t and return it with h_t(·; θ), and with its setting if observation model or costs are
-        unknown.
+        """Draw θ ~ f_t and return it with h_t(·; θ).
+
+        The setting of θ is returned too if the observation model or the costs are unknown.
         """
         n = self.sample_index(rng)
         return ModelSample(
@@ -327,8 +331,9 @@ class EnsemblePosterior(TablePosterior):
         return None if group.factors is None else group.setting_of(number)
 
     def belief(self, theta: npt.ArrayLike) -> Array:
-        """Return h_t(·; θ) for any kernel. Except for the last sampled kernel, this filters the whole
-        history.
+        """Return h_t(·; θ) for any kernel.
+
+        Except for the last sampled kernel, this filters the whole history.
         """
         if not self.time:
             raise OutOfOrderError("belief before start")
@@ -344,8 +349,9 @@ class EnsemblePosterior(TablePosterior):
         return np.asarray(found)
 
     def _belief_by_history(self, transition: Array) -> Array:
-        """Return the belief of any kernel; kernels of finite sets may have their own initial
-        distributions.
+        """Return the belief of any kernel, after the whole history.
+
+        Kernels of finite sets may have their own initial distributions.
         """
         for group, end in zip(self._groups, self._ends, strict=True):
             if group.movable:
@@ -399,8 +405,9 @@ class EnsemblePosterior(TablePosterior):
         return ModelSample(mean, self.belief(mean), None, setting)
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
-        """Return a mode of the most probable group; a search, if there is one, starts from the kernel
-        `near`.
+        """Return a mode of the most probable group.
+
+        A search for it, if there is one, starts from the kernel `near`.
         """
         g = int(self.group_weights.argmax())
         begin, end = int(self._ends[g]) - self._groups[g].size, int(self._ends[g])
@@ -458,8 +465,9 @@ class EnsemblePosterior(TablePosterior):
         }
 
     def _groups_state(self) -> State:
-        """Return the sizes and states of the groups; with several groups, names start with the group's
-        number.
+        """Return the sizes and states of the groups.
+
+        With several groups, names start with the group's number.
         """
         found: State = {}
         for g, group in enumerate(self._groups):

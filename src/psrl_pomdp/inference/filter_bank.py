@@ -184,8 +184,9 @@ def unnormalized_beliefs(
     predicted: Array,
     chance: Array,
 ) -> None:
-    """Write η(o | s′) p(s′) to `predicted` and its sum P to `chance[B·L]`, with p(s′) = Σ_s θ(s′ | s, a)
-    h_t(s).
+    """Write η(o | s′) p(s′) to `predicted` and its sum P to `chance[B·L]`.
+
+    Here p(s′) = Σ_s θ(s′ | s, a) h_t(s).
     """
     for b in range(len(belief_blocks)):
         move, now, then = matrix_blocks[b], belief_blocks[b], predicted[b]
@@ -218,8 +219,9 @@ def conditional_steps(
 def propagate_visits(
     states: States, steps: Array, old: Array, new: Array, weight: Array, lane_sums: Array
 ) -> None:
-    """Compute φ_{t+1} in `new` from φ_t with the present step in `old`; add f_t(θ) Σ_x φ_t(a, s; x) to
-    `lane_sums`.
+    """Compute φ_{t+1} in `new` from φ_t with the present step in `old`.
+
+    f_t(θ) Σ_x φ_t(a, s; x) is added to `lane_sums`.
 
     The speed depends on which sums are unrolled in one loop over lanes. With many states the unrolled loop
     would be too long for the compiler, so there is one loop for each next state.
@@ -252,8 +254,9 @@ def reciprocal(chance: Array) -> None:
 
 @jit_noalloc(inner=True, linked=True)
 def normalize_beliefs(predicted: Array, inverse: Array, belief_blocks: Array, belief: Array) -> None:
-    """Compute h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the observation is
-    impossible.
+    """Compute h_{t+1}(s′) = η(o | s′) p(s′) / P.
+
+    The belief is zero for a kernel under which the observation is impossible.
     """
     n_states, n_kernels = belief.shape
     for b in range(len(belief_blocks)):
@@ -356,11 +359,10 @@ def update(filters: FilterBank, action: int, matrix: int, kind: int, likelihood:
 
 @jit_noalloc()
 def update_many(filters: FilterBank, actions: Index, codes: Index, rows: Array, kinds: Index) -> int:
-    """Update by each step in turn and return the number of steps taken, which is smaller if one is
-    impossible.
+    """Update by each step in turn and return the number of steps taken.
 
-    If observations are not numbered, `rows[T, S′]` are their likelihoods and `kinds[T]` their cells; else
-    both are empty.
+    An impossible step and those after it are not taken. If observations are not numbered, `rows[T, S′]` are
+    their likelihoods and `kinds[T]` their cells; else both are empty.
     """
     for i in range(len(actions)):
         a, code = actions[i], codes[i]

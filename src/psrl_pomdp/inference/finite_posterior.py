@@ -61,6 +61,7 @@ class FinitePosterior(TablePosterior):
 
     @property
     def setting(self) -> Setting:
+        """The POMDP without its transition kernel."""
         return self.prior.setting
 
     @property
@@ -80,8 +81,9 @@ class FinitePosterior(TablePosterior):
 
     @property
     def expected_counts(self) -> Array:
-        """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
-        S].
+        """The expected counts ñ_t(s, a), shape [A, S].
+
+        They count steps 1..t−1, given the observations up to o_{t−1}.
         """
         return self._filters.expected.copy()
 

@@ -117,8 +117,9 @@ class GaussianGroup:
         return np.ascontiguousarray(initial * self._first(now, past)[0])
 
     def likelihood_rows(self, past: History, now: Ensemble | None = None) -> tuple[Array, Array]:
-        """Return the likelihoods of all steps under each kernel, [T, S·N], and the logarithms of their
-        divisors, [N].
+        """Return the likelihoods of all steps under each kernel, shape [T, S·N].
+
+        The second array contains the logarithms of their divisors, shape [N].
         """
         now = self.now if now is None else now
         means, sds = self._by_action(now.means), self._by_action(now.sds)

@@ -32,8 +32,9 @@ REHEARSAL = "gaussian"  # the compiled functions that this posterior needs (`_nu
 
 
 class GaussianPosterior(DirichletPosterior):
-    """The posterior of a `DirichletPrior` with a `NormalInverseGammaSensor`: each kernel of the ensemble has
-    its own means and standard deviations.
+    """The posterior of a `DirichletPrior` with a `NormalInverseGammaSensor`.
+
+    Each kernel of the ensemble has its own means and standard deviations.
 
     Parameters
     ----------

@@ -61,8 +61,9 @@ def log_likelihood_and_expected_transitions(
 
 
 def log_density(rows: FreeRows, z: Array, past: History, space: Workspace) -> tuple[Array, Array]:
-    """Return the log density at z, shape [N], and its gradient, shape [R, S′, N], zero at structural
-    zeros.
+    """Return the log density at z, shape [N], and its gradient, shape [R, S′, N].
+
+    The gradient is zero at structural zeros.
     """
     alpha = rows.concentration[..., None]
     possible = alpha > 0

@@ -51,11 +51,11 @@ class TablePosterior:
         raise NotImplementedError
 
     def _sensor_tables(self) -> Array | None:
-        """The observation model of each kernel, with an axis N at the end; None if it is known."""
+        """Return the observation model of each kernel, with an axis N at the end; None if it is known."""
         raise NotImplementedError
 
     def _cost_tables(self) -> Array | None:
-        """The costs under each kernel in the user's units, shape [A, S, N]; None if they are known."""
+        """Return the costs under each kernel in the user's units, shape [A, S, N]; None if they are known."""
         raise NotImplementedError
 
     def sensor_mean(self) -> Array:

@@ -105,8 +105,9 @@ class MixturePrior(Frozen):
         return self.components[int(rng.choice(len(self), p=self.weights_of_components))]
 
     def initial_of(self, kernel: Array) -> Array:
-        """Return h(·; `kernel`): that of the first component that differs from the setting, else the
-        setting's.
+        """Return h(·; `kernel`).
+
+        It is that of the first component that differs from the setting, or else the setting's.
         """
         for prior in self.components:
             found = initial_of(prior, kernel)

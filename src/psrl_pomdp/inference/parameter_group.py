@@ -110,6 +110,7 @@ class ParameterGroup:
         return past.start
 
     def tables(self) -> tuple[Array | None, Array | None]:
+        """Return None twice, because the setting has the tables."""
         return None, None
 
     def clear(self) -> None:
@@ -166,9 +167,11 @@ class HistoryTarget(Target):
         self._past, self._spaces = past, spaces
 
     def log_prior(self, parameters: Array) -> Array:
+        """Return the prior's log density of each parameter vector, shape [M]."""
         return checked_density(self.prior, parameters)
 
     def log_likelihood(self, parameters: Array) -> Array:
+        """Return the log likelihood of the history under each parameter vector, shape [M]."""
         kernels, space, logs = self._prepared(parameters)
         past = self._past
         space.tabulate(kernels)
@@ -179,6 +182,7 @@ class HistoryTarget(Target):
         return logs
 
     def expected_transitions(self, parameters: Array) -> tuple[Array, Array]:
+        """Return the log likelihoods [M], and the expected numbers of transitions, shape [M, A, S, S′]."""
         kernels, space, logs = self._prepared(parameters)
         past, expected = self._past, np.zeros_like(kernels)
         space.tabulate(kernels)
@@ -190,6 +194,7 @@ class HistoryTarget(Target):
         return logs, expected.transpose(3, 0, 1, 2)
 
     def kernels(self, parameters: Array) -> Array:
+        """Return the kernel of each parameter vector, shape [M, A, S, S′]."""
         return checked_kernels(self.prior, parameters)
 
     def _prepared(self, parameters: Array) -> tuple[Array, Workspace, Array]:

@@ -1,6 +1,4 @@
-"""Priors on the parameters of a kernel, such as rates of wear, an error probability of a sensor, or a
-drift.
-"""
+"""Priors on the parameters of a kernel, such as rates of wear or a drift."""
 
 from __future__ import annotations
 
@@ -181,10 +179,10 @@ class ParametricPrior:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the class's name and of every attribute of the class and of the object, to the last
-        bit.
+        """A digest of the class's name and of all attributes, to the last bit.
 
-        An attribute whose contents cannot be determined raises `InvalidModelError`.
+        The attributes are those of the class and of the object. An attribute whose contents cannot be
+        determined raises `InvalidModelError`.
         """
         digest = hashlib.sha256(type(self).__qualname__.encode())
         classes = type(self).__mro__[:-1]  # all but `object`

@@ -46,8 +46,9 @@ _WIDEST = 3.0  # the largest scale of an HMC coordinate: beyond it, the term e^z
 
 @dataclass
 class AdaptationState:
-    """The statistics that a refresh passes to the next one. They affect how well moves mix, not their
-    invariance.
+    """The statistics that a refresh passes to the next one.
+
+    They affect how well moves mix, not their invariance.
     """
 
     refreshes: int = 0
@@ -280,8 +281,9 @@ def _mean_rows(rows: FreeRows) -> Array:
 
 
 def _sharpness(rows: FreeRows, log_rows: Array) -> Array:
-    """Return the smallest singular value of each action's mean table of observations and seen costs, shape
-    [A].
+    """Return the smallest singular value of each action's mean table, shape [A].
+
+    The table is that of the observations and the seen costs.
     """
     mean = rows.observation(log_rows).mean(axis=-1)
     table = mean.mean(axis=1) if mean.ndim == 4 else mean  # [A, S, O]

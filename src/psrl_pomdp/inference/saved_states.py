@@ -69,8 +69,9 @@ def has_shape(state: State, name: str, shape: Shape) -> None:
 
 
 def filters_in(state: State, fresh: Mapping[str, Array], time: int) -> dict[str, Array]:
-    """Return the saved filters of N kernels at t = `time`, by name; `fresh` are the filters before the
-    start.
+    """Return the saved filters of N kernels at t = `time`, by name.
+
+    `fresh` are the filters before the start.
     """
     found = {
         "counts": array_in(state, "counts", fresh["counts"].shape, 0.0, time * (1.0 + _NEAR)),

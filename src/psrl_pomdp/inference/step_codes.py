@@ -143,10 +143,10 @@ class StepCodes:
         return np.ascontiguousarray(first[:, reading.code])
 
     def steps(self, actions: Many, observations: Many, costs: Many | None = None) -> Steps:
-        """Return many steps as compiled code uses them; an observation of −1 is missing if observations are
-        numbered.
+        """Return many steps as compiled code uses them.
 
-        Raises `UnknownNameError` or `InvalidModelError`; the message names the position in the list.
+        An observation of −1 is missing if observations are numbered. Raises `UnknownNameError` or
+        `InvalidModelError`; the message names the position in the list.
         """
         if self.has_rows:
             return self._row_steps(actions, observations, costs)
