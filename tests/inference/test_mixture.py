@@ -74,7 +74,7 @@ def test_a_refresh_of_one_group_finds_beliefs_and_visits_and_leaves_the_others()
         posterior._refresh([g])
         assert posterior.group_weights == pytest.approx(before, abs=1e-12)
         changed = (posterior.kernels != kernels).any(axis=(1, 2, 3))
-        begin, end = posterior._ends[g - 1], posterior._ends[g]
+        begin, end = posterior._groups.ends[g - 1], posterior._groups.ends[g]
         assert changed[begin:end].mean() > 0.5
         assert not changed[:begin].any()
         assert not changed[end:].any()

@@ -6,6 +6,7 @@ The ensemble has 32 kernels, or 64 if the prior has 60 or more unknown parameter
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -14,11 +15,14 @@ from .dirichlet_prior import DirichletPrior
 from .encoding import same_prior
 from .ensemble_posterior import EnsemblePosterior
 from .ensemble_state import check_sizes, size_in
-from .kernel_groups import RowGroup
+from .kernel_groups import KernelGroup, RowGroup
 from .refresh import AdaptationState
 from .rows import FreeRows
 from .saved_states import time_in
 from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from .gaussian_group import GaussianGroup
 
 
 class DirichletPosterior(EnsemblePosterior):
@@ -43,20 +47,23 @@ class DirichletPosterior(EnsemblePosterior):
     (True, [[1.0, 0.0]])
     """
 
+    _group_kind: type[RowGroup | GaussianGroup] = RowGroup
+
     def __init__(self, prior: DirichletPrior, rng: np.random.Generator, size: int | None = None) -> None:
-        super().__init__(prior, [RowGroup.drawn(prior, rng, size)], rng)
+        self._prepare(prior, self._group_kind.drawn(prior, rng, size), rng)
+
+    def _prepare(self, prior: DirichletPrior, group: KernelGroup, rng: np.random.Generator) -> None:
+        """Set the attributes, with a group of kernels that is drawn or restored."""
+        super().__init__(prior, [group], rng)
 
     @classmethod
-    def resumed(
-        cls, prior: DirichletPrior, state: Mapping[str, object], rng: np.random.Generator
-    ) -> DirichletPosterior:
+    def resumed(cls, prior: DirichletPrior, state: Mapping[str, object], rng: np.random.Generator) -> Self:
         """Return the posterior that saved `state`."""
         same_prior(state, prior.fingerprint)
         size = size_in(state)
         check_sizes(state, prior.setting, size)
         posterior = cls.__new__(cls)
-        group = RowGroup.restored(prior, state, size, time_in(state))
-        EnsemblePosterior.__init__(posterior, prior, [group], rng)
+        posterior._prepare(prior, cls._group_kind.restored(prior, state, size, time_in(state)), rng)
         posterior.resume(state)
         return posterior
 

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._utils.arrays import Array
-from ..errors import OutOfOrderError
 from ..models import Setting
 from ..protocols import ModelSample
 from ..sensors.gaussian import GaussianSensor
 from . import filter_bank as filtering
 from .dirichlet_posterior import DirichletPosterior
 from .dirichlet_prior import DirichletPrior, learned_setting
-from .encoding import State, same_prior
-from .ensemble_posterior import EnsemblePosterior
-from .ensemble_state import check_sizes, size_in
+from .encoding import State
 from .gaussian_group import GaussianGroup
 from .gaussian_steps import own_filter_steps
+from .joined_groups import JoinedGroups
 from .kernel_groups import KernelGroup
 from .lanes import LANES
 from .predictive_test import PredictiveTest
 from .refresh import AdaptationState
 from .sampled_filter import REFRESH, TOO_UNLIKELY, filter_one
-from .saved_states import time_in
 from .step_codes import StepCodes, Steps, likelihood_rows
 
 REHEARSAL = "gaussian"  # the compiled functions that this posterior needs (`_numba.background`)
@@ -48,28 +44,15 @@ class GaussianPosterior(DirichletPosterior):
 
     rehearsal = REHEARSAL
 
-    def __init__(self, prior: DirichletPrior, rng: np.random.Generator, size: int | None = None) -> None:
-        self._prepare(prior, GaussianGroup.drawn(prior, rng, size), rng)
+    _group_kind = GaussianGroup
 
-    def _prepare(self, prior: DirichletPrior, group: GaussianGroup, rng: np.random.Generator) -> None:
-        EnsemblePosterior.__init__(self, prior, [group], rng)
+    def _prepare(self, prior: DirichletPrior, group: KernelGroup, rng: np.random.Generator) -> None:
+        assert isinstance(group, GaussianGroup)
+        super()._prepare(prior, group, rng)
         n_states = prior.setting.n_states
         self._row = np.zeros((n_states, self._filters.belief_blocks.shape[0] * LANES))
         self._ones, self._likelihood = np.ones(n_states), np.zeros(n_states)
         self._used_sensor = group.means[..., 0].copy(), group.sds[..., 0].copy()
-
-    @classmethod
-    def resumed(
-        cls, prior: DirichletPrior, state: Mapping[str, object], rng: np.random.Generator
-    ) -> GaussianPosterior:
-        """Return the posterior that saved `state`."""
-        same_prior(state, prior.fingerprint)
-        size = size_in(state)
-        check_sizes(state, prior.setting, size)
-        posterior = cls.__new__(cls)
-        posterior._prepare(prior, GaussianGroup.restored(prior, state, size, time_in(state)), rng)
-        posterior.resume(state)
-        return posterior
 
     @property
     def group(self) -> GaussianGroup:
@@ -104,8 +87,7 @@ class GaussianPosterior(DirichletPosterior):
         self._possible.now[:] = True  # a Gaussian reading excludes no state
 
     def _update_steps(self, steps: Steps) -> None:
-        if not self.time:
-            raise OutOfOrderError("update before start")
+        self._need_start("update")
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)
@@ -123,7 +105,7 @@ class GaussianPosterior(DirichletPosterior):
                 raise self._impossible_step(why)
 
     def _new_filters(
-        self, groups: Sequence[KernelGroup], weights: Array, test: PredictiveTest | None = None
+        self, groups: JoinedGroups, weights: Array, test: PredictiveTest | None = None
     ) -> filtering.FilterBank:
         """Return filters with one more matrix, which each reading fills with its own products."""
         filters = super()._new_filters(groups, weights, test)

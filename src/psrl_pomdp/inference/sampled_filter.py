@@ -17,6 +17,7 @@ from .._utils.arrays import Array, Codes, Index, Mask
 from .filter_bank import FilterBank, matrix_number, update
 from .kernel_weights import linear_weights
 from .predictive_test import kind_of_code
+from .step_codes import StepCodes
 
 _SURPRISE = 1e-20  # below this probability under all kernels, an observation triggers a refresh
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
@@ -30,6 +31,19 @@ class SampledFilter(NamedTuple):
     belief: Array  # [S, 1]; zeros after an observation of probability 0
     predicted: Array  # [S, 1]
     chance: Array  # [1]
+
+
+def no_sampled_filter(codes: StepCodes) -> SampledFilter:
+    """Return a filter of zeros, before the first kernel is sampled."""
+    n_actions, n_states = codes.n_actions, codes.n_states
+    shape = (n_states, n_states, 1)
+    return SampledFilter(
+        np.zeros((n_actions, *shape)),
+        np.zeros((codes.number_of_matrices, *shape)),
+        np.zeros((n_states, 1)),
+        np.zeros((n_states, 1)),
+        np.zeros(1),
+    )
 
 
 class PossibleStates(NamedTuple):
