@@ -61,13 +61,18 @@ class CurrentEpisode:
         """A copy of h_t(·; θ_k), shape [S]."""
         return self.sampled_filter.belief[:, 0].copy()
 
-    def likelihoods(self, codes: StepCodes, action: int, reading: Reading) -> Array:
-        """Return the likelihoods of what came after an action under θ_k, shape [S′]."""
-        if reading.row is None:
-            return np.asarray(codes.likelihood[action, reading.code])
-        if self.setting is None or reading.code == MISSING:
+    @property
+    def has_nodes(self) -> bool:
+        """Whether the policy is a finite-state controller."""
+        return bool(self.policy.node[0] >= 0)
+
+    def own_likelihoods(self, action: int, reading: Reading) -> Array:
+        """Return the likelihoods of an observation without a number under the sampled sensor, shape [S′]."""
+        assert self.setting is not None
+        assert reading.row is not None
+        if reading.code == MISSING:
             return reading.row
-        sensor = self.setting.sensor  # the sampled one
+        sensor = self.setting.sensor
         assert isinstance(sensor, ContinuousSensor)
         number = 0 if sensor.n_actions is None else action
         return np.asarray(likelihood_rows(sensor, number, np.asarray(reading.value)[None])[0])
@@ -82,7 +87,7 @@ class CurrentEpisode:
 
     def find_node(self) -> None:
         """Move a finite-state controller to the node for the belief, after a missing observation."""
-        if self.policy.node[0] >= 0:
+        if self.has_nodes:
             self.policy.node[0] = int(self.plan.follow(self.sampled_filter.belief[:, 0]).node)
 
 

@@ -162,8 +162,10 @@ class PSRLAgent(AtomicCalls):
         """Update f_{t+1}, h_{t+1} and m̃_{t+1}, and start the next episode if the current one is over."""
         codes, episode = self.step_codes, self.current_episode
         reading = codes.reading(action, observation, cost)
-        has_nodes = episode.policy.node[0] >= 0  # the policy is a finite-state controller
-        number = episode.observation_number(codes, action, reading) if has_nodes else -1
+        likelihood = reading.likelihood
+        if codes.has_rows and episode.setting is not None:  # θ_k has a sensor of its own
+            likelihood = episode.own_likelihoods(action, reading)
+        number = episode.observation_number(codes, action, reading) if episode.has_nodes else -1
         if isinstance(self.posterior, TakesReadings):  # which are checked already
             self.posterior.update_reading(action, reading)
         else:
@@ -173,11 +175,11 @@ class PSRLAgent(AtomicCalls):
             episode.sampled_filter,
             self.episode_clock,
             self.posterior.expected_counts,
-            episode.likelihoods(codes, action, reading),
+            likelihood,
             codes.matrix_number(action, reading.code) if codes.by_code else action,
             number,
         )
-        if has_nodes and number == -1:
+        if episode.has_nodes and number == -1:
             episode.find_node()
         self.end_episode_if_over()
 

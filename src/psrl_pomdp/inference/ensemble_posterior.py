@@ -136,7 +136,8 @@ class EnsemblePosterior(FilteredKernels):
         self._update_steps(self._codes.steps(actions, observations, costs))
 
     def _update_steps(self, steps: Steps) -> None:
-        self._need_start("update")
+        if not self.time:
+            raise OutOfOrderError("update before start")
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)

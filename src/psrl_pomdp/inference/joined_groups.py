@@ -113,7 +113,7 @@ class JoinedGroups:
                 continue
             same = np.flatnonzero((group.kernels == transition[..., None]).all(axis=(0, 1, 2)))
             if len(same) and group.initial[:, same].any():
-                return same + self.part(g).start
+                return np.asarray(same + self.part(g).start)
         return np.zeros(0, np.int64)
 
     def _group_of(self, n: int) -> tuple[KernelGroup, int]:
