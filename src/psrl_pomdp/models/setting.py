@@ -1,4 +1,8 @@
-"""The `Setting` of a POMDP: everything except the transition kernel."""
+"""The `Setting` of a POMDP: everything except the transition kernel.
+
+The module is long because it is one class, of which almost half is documentation. The checks of what users
+give are in `setting_parts`.
+"""
 
 from __future__ import annotations
 
