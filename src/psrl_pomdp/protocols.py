@@ -399,7 +399,8 @@ class Solution(Protocol):
 class AlphaVectorPolicy(Solution, Protocol):
     """A solution whose policy is a set of vectors or a finite-state controller. Compiled code can follow it.
 
-    The vectors and nodes of the policy are for the states in `states`, which the others do not lead to.
+    The entries of the vectors are for the states in `states`. Without nodes to follow, an agent chooses the
+    action that is best after one step of lookahead with the vectors, and does not call `action`.
     """
 
     @property
