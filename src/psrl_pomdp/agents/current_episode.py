@@ -7,6 +7,7 @@ the `EpisodeClock` of `compiled_steps`, because compiled code updates them at ev
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .._utils.arrays import Array
 from ..inference.sampled_filter import SampledFilter
 from ..inference.step_codes import MISSING, Reading, StepCodes, likelihood_rows
 from ..models import Setting
-from ..planning import Plan
+from ..protocols import AlphaVectorPolicy
 from ..sensors.base import ContinuousSensor
 from . import compiled_steps as steps
 from .compiled_policy import empty_policy, new_sampled_filter
@@ -29,7 +30,7 @@ class CurrentEpisode:
     """What is fixed during an episode, beside the belief of θ_k and the node of π_k, which steps change."""
 
     sampled_filter: SampledFilter  # θ_k and h_t(·; θ_k)
-    policy: steps.CompiledPolicy  # π_k; a placeholder if the plan is not a `Plan`
+    policy: steps.CompiledPolicy  # π_k; a placeholder if compiled code cannot follow it
     number: int = 0  # k; 0 before the first episode
     start: int = 0  # t_k
     previous_length: int = 1  # T_{k−1}
@@ -40,10 +41,15 @@ class CurrentEpisode:
     plan: Any = None
     work: float = 0.0  # counted operations of planning
 
+    @cached_property
+    def vectors(self) -> AlphaVectorPolicy | None:
+        """The plan, if compiled code can follow it; None if the plan is asked for every action."""
+        return self.plan if isinstance(self.plan, AlphaVectorPolicy) else None
+
     @property
     def is_compiled(self) -> bool:
-        """Whether compiled code chooses the actions. A plan of another planner is asked for every action."""
-        return isinstance(self.plan, Plan)
+        """Whether compiled code chooses the actions."""
+        return self.vectors is not None
 
     @property
     def span(self) -> float | None:
@@ -51,9 +57,9 @@ class CurrentEpisode:
 
         The maximum is at most min_n max_s α_n(s), and the minimum is attained at a vertex.
         """
-        if not self.is_compiled or self.plan.controller.gains is not None:
+        if self.vectors is None or self.vectors.controller.gains is not None:
             return None
-        vectors = self.plan.controller.vectors
+        vectors = self.vectors.controller.vectors
         return float(vectors.max(axis=1).min() - vectors.min())
 
     @property
@@ -81,14 +87,15 @@ class CurrentEpisode:
         """Return the number that the plan gives what came after an action; −1 if it is missing."""
         if not codes.has_rows:
             return int(codes.observation_of[reading.code])
-        if reading.code == MISSING or not self.is_compiled:
+        if reading.code == MISSING or self.vectors is None:
             return -1
-        return int(self.plan.cell(action, reading.value))
+        return int(self.vectors.cell(action, reading.value))
 
     def find_node(self) -> None:
         """Move a finite-state controller to the node for the belief, after a missing observation."""
         if self.has_nodes:
-            self.policy.node[0] = int(self.plan.follow(self.sampled_filter.belief[:, 0]).node)
+            assert self.vectors is not None
+            self.policy.node[0] = int(self.vectors.follow(self.sampled_filter.belief[:, 0]).node)
 
 
 def before_first_episode(setting: Setting, codes: StepCodes) -> CurrentEpisode:

@@ -10,10 +10,10 @@ import numpy as np
 from .._utils.arrays import Array
 from ..errors import CoarsePlanWarning
 from ..models import POMDP, Setting
-from ..models.structure import reachable_states
-from ..planning import Plan, plan
+from ..planning import plan
 from ..planning.accuracy import COARSE, Accuracy
-from ..protocols import FiniteSupport, Solution
+from ..planning.solve import usable_start
+from ..protocols import FiniteSupport, ScaledBounds, Solution
 from .planning_budget import DENSITY_RTOL, FINITE_RTOL, GENERAL_RTOL, one_over, one_over_root
 
 if TYPE_CHECKING:
@@ -43,21 +43,31 @@ def plan_for(agent: PSRLAgent, model: POMDP, index: int | None, tolerance: float
     if agent.planner is not plan:
         found, work = agent.planner(model, tolerance, agent.budget.time_limit), 0.0
     else:
-        near = earlier if isinstance(earlier, Plan) and earlier.states == reachable_states(model) else None
-        found = agent.budget.solve(model, tolerance, near, rtol)
+        found = agent.budget.solve(model, tolerance, usable_start(earlier, model), rtol)
         work = found.rounds[-1].work if found.rounds else 0.0
-        if index is not None and isinstance(earlier, Plan) and earlier.gap < found.gap:
-            found = earlier  # both are for the same kernel
+        if index is not None and earlier is not None and _gap(agent, earlier) < _gap(agent, found):
+            return _noted(agent, earlier, index), work  # both are for the same kernel
+    return _noted(agent, found, index), work
+
+
+def _noted(agent: PSRLAgent, found: Solution, index: int | None) -> Solution:
+    """Note the newest plan, from which the next one may start, and return it."""
     if index is not None:
         agent.plans = {**agent.plans, index: found}  # not in place, because a snapshot may hold the old ones
     agent.last_plan = found
-    return found, work
+    return found
+
+
+def _gap(agent: PSRLAgent, found: Solution) -> float:
+    """Return the width of the interval of costs in [0, 1]."""
+    lower, upper = scaled_bounds(found, agent.setting)
+    return upper - lower
 
 
 def _is_accurate(agent: PSRLAgent, earlier: Solution, tolerance: float, rtol: float) -> bool:
     """Return whether an earlier plan is accurate enough for `tolerance`."""
     lower, upper = scaled_bounds(earlier, agent.setting)
-    blind = earlier.blind_cost if isinstance(earlier, Plan) else 1.0
+    blind = earlier.blind_cost if isinstance(earlier, ScaledBounds) else 1.0
     budget = agent.budget
     wanted = Accuracy.of(tolerance, budget.rtol or rtol, budget.atol, agent.setting.units)
     return upper - lower <= wanted.allowed(lower, upper, blind)
@@ -66,7 +76,9 @@ def _is_accurate(agent: PSRLAgent, earlier: Solution, tolerance: float, rtol: fl
 def warn_of_coarse_plan(agent: PSRLAgent) -> None:
     """Warn about the first coarse plan of an agent, from a function that `act` or `play` runs."""
     found, rtol = agent.current_episode.plan, agent.budget.rtol or 0.0
-    if agent.warned_of_coarse_plan or not isinstance(found, Plan) or found.relative_gap <= max(COARSE, rtol):
+    if agent.warned_of_coarse_plan or not isinstance(found, ScaledBounds):
+        return
+    if found.relative_gap <= max(COARSE, rtol):
         return
     agent.warned_of_coarse_plan = True
     warnings.warn(
@@ -80,7 +92,7 @@ def warn_of_coarse_plan(agent: PSRLAgent) -> None:
 
 def scaled_bounds(found: Solution, setting: Setting) -> tuple[float, float]:
     """Return the bounds of a plan as costs in [0, 1]."""
-    if isinstance(found, Plan):
+    if isinstance(found, ScaledBounds):
         return found.lower_cost, found.upper_cost
     low, high = sorted(setting.units.to_scaled([found.lower, found.upper]).tolist())
     return low, high

@@ -246,7 +246,7 @@ class PSRLAgent(AtomicCalls):
     def can_compile(self) -> bool:
         """Whether `play` can run this agent.
 
-        It can after the first action, if the plan is a `Plan` and the posterior has a bank of filters.
+        It can after the first action, if the plan is an `AlphaVectorPolicy` and the posterior `Compilable`.
         """
         compiled = self.current_episode.is_compiled and isinstance(self.posterior, Compilable)
         if self.step_codes.has_rows and self.current_episode.setting is not None:

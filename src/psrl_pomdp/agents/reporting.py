@@ -8,8 +8,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..errors import OutOfOrderError
-from ..inference.learned_tables import TablePosterior
-from ..protocols import GivesProbabilities, Posterior, Summarizable
+from ..protocols import GivesProbabilities, Posterior, ReportsTables, Summarizable
 from . import compiled_steps as steps
 from .episode_planning import scaled_bounds
 from .episode_records import REASONS, EpisodeRecord, Info
@@ -41,7 +40,7 @@ def info_of(agent: PSRLAgent) -> Info:
     if agent.action is None or not now.number:
         raise OutOfOrderError("info: no action was chosen so far")
     belief, own = now.belief, now.setting or agent.setting
-    tables = posterior if isinstance(posterior, TablePosterior) else None
+    tables = posterior if isinstance(posterior, ReportsTables) else None
     return Info(
         time=int(clock[steps.T]),
         episode=now.number,

@@ -16,6 +16,7 @@ from .encoding import same_prior
 from .ensemble_posterior import EnsemblePosterior
 from .ensemble_state import check_sizes, size_in
 from .kernel_groups import KernelGroup, RowGroup
+from .mode import MODE_CLOSE, MODE_PASSES, free_rows_near, mode_of_rows
 from .refresh import AdaptationState
 from .rows import FreeRows
 from .saved_states import time_in
@@ -66,6 +67,36 @@ class DirichletPosterior(EnsemblePosterior):
         posterior._prepare(prior, cls._group_kind.restored(prior, state, size, time_in(state)), rng)
         posterior.resume(state)
         return posterior
+
+    def mode(
+        self, near: Array | None = None, *, passes: int = MODE_PASSES, close: float = MODE_CLOSE
+    ) -> Array:
+        """Return a mode of the posterior, by expectation-maximization (`psrl_pomdp.inference.mode`).
+
+        Parameters
+        ----------
+        near
+            The kernel at which the iterations start, shape [A, S, S′]; by default the posterior mean.
+        passes
+            The largest number of iterations.
+        close
+            The iterations stop when no entry changes by more than this.
+
+        Returns
+        -------
+        array
+            The kernel, shape [A, S, S′].
+
+        >>> from psrl_pomdp import problem
+        >>> posterior = problem("separated").prior.posterior(np.random.default_rng(0))
+        >>> posterior.start(0)
+        >>> posterior.mode()[0, 0].round(3).tolist()
+        [0.25, 0.25, 0.25, 0.25]
+        """
+        rows = self._rows
+        start = free_rows_near(rows, self.mean() if near is None else near, self._log_rows, self.weights)
+        log_rows = mode_of_rows(rows, self._past, start, passes=passes, close=close)
+        return np.asarray(rows.kernels(log_rows)[..., 0])
 
     @property
     def tuning(self) -> AdaptationState:

@@ -19,6 +19,7 @@ from .gaussian_steps import own_filter_steps
 from .joined_groups import JoinedGroups
 from .kernel_groups import KernelGroup
 from .lanes import LANES
+from .mode import MODE_CLOSE, MODE_PASSES
 from .predictive_test import PredictiveTest
 from .refresh import AdaptationState
 from .sampled_filter import REFRESH, TOO_UNLIKELY, filter_one
@@ -91,12 +92,11 @@ class GaussianPosterior(DirichletPosterior):
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)
-        values = past._values
         while past.length < end:
             group = self.group
             past.length, why = own_filter_steps(
-                self._filters, self._used, *self._used_sensor, group.means, group.sds, past.codes, values,
-                past.length, end, self._rule, self._row, self._ones, self._likelihood,
+                self._filters, self._used, *self._used_sensor, group.means, group.sds, past.codes,
+                past.written_values, past.length, end, self._rule, self._row, self._ones, self._likelihood,
             )  # fmt: skip
             self.time = past.length + 1
             if why == REFRESH:
@@ -165,6 +165,12 @@ class GaussianPosterior(DirichletPosterior):
         """Return the posterior means of θ and of the observation model, and the belief under both."""
         mean, setting = self.mean(), self.mean_setting()
         return ModelSample(mean, self._belief_under(mean, setting), None, setting)
+
+    def mode(
+        self, near: Array | None = None, *, passes: int = MODE_PASSES, close: float = MODE_CLOSE
+    ) -> Array:
+        """Return the kernel of largest posterior density in the ensemble; nothing is iterated."""
+        return self.mode_model(near).kernel
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the kernel of largest posterior density in the ensemble."""

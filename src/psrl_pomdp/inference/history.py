@@ -40,6 +40,11 @@ class History:
         """The observations of the steps up to now, shape [T] or [T, d]; empty if they are numbered."""
         return self._values[: self.length]
 
+    @property
+    def written_values(self) -> Array:
+        """The observations of all steps that are written, also of those that are not yet past."""
+        return self._values
+
     def write_steps(self, steps: Steps) -> None:
         """Write steps after the last one; they become part of the history when `length` is increased."""
         end = self.length + len(steps.actions)

@@ -12,7 +12,7 @@ from .._utils.arrays import Array, Names, distributions, frozen
 from ..errors import InvalidModelError
 from ..models import POMDP, Frozen, Setting
 from ..protocols import GroupsKernels, ReplacesSetting
-from .choosing import declared_support
+from .choosing import declared_support, learns_tables
 from .encoding import check_protocol, initial_of, model_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class MixturePrior(Frozen):
             if prior.setting != priors[0].setting:
                 raise InvalidModelError(f"components: {prior!r} and {priors[0]!r} have different settings")
         for prior in priors:
-            if any(getattr(prior, name, None) is not None for name in ("sensor", "costs", "sensors")):
+            if learns_tables(prior):
                 raise InvalidModelError(
                     f"components: {prior!r} has an unknown observation model or unknown costs, which a "
                     "mixture cannot have"

@@ -13,6 +13,8 @@ from .._utils.stopwatch import PLANNING
 from .._utils.threads import ONE_THREAD
 from ..errors import InvalidModelError
 from ..models import POMDP, Setting
+from ..models.structure import reachable_states
+from ..protocols import Solution
 from ..sensors.estimated import estimated, has_bounds
 from .accuracy import Accuracy
 from .bound_pair import BoundPair
@@ -140,6 +142,17 @@ def _estimated_plan(model: POMDP, *arguments: Any, **options: Any) -> Plan:
     status = found.status if found.status == "interrupted" else "estimated"
     estimate = SensorEstimate(finite, cells)
     return replace(found, status=status, fingerprint=model.fingerprint, estimate=estimate)
+
+
+def usable_start(earlier: Solution | None, model: POMDP) -> Plan | None:
+    """Return an earlier solution from which `plan` can start for this model, or None.
+
+    Planning starts from the vectors and the certificates of a `Plan`, on the same reachable states. Solutions
+    of other planners have none, so that the class decides here.
+    """
+    if not isinstance(earlier, Plan) or earlier.states != reachable_states(model):
+        return None
+    return earlier
 
 
 class PlanningRun(BoundedRun):
