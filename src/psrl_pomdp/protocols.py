@@ -253,6 +253,29 @@ class HasKind(Protocol):
 
 
 @runtime_checkable
+class SharesParameters(Protocol):
+    """A posterior of θ that can take the histories of several units, each with its own hidden state.
+
+    All units have the same θ: an observation of any of them updates f, and beliefs belong to units.
+    """
+
+    def new_unit(self) -> Self:
+        """Return the posterior of another unit, which has no observations yet."""
+
+    def sample_index(self, rng: np.random.Generator) -> int:
+        """Draw the number of a kernel from f."""
+
+    def member(self, number: int) -> ModelSample:
+        """Return a kernel by number, with the belief h_t(·; θ) of this unit."""
+
+    def belief_of(self, sample: ModelSample) -> Array:
+        """Return the belief of this unit under a sampled model; zeros if its observations are impossible."""
+
+    def wait_for_refreshes(self, wait: bool) -> None:
+        """Say whether an ensemble is moved when it should be, or only by `refresh`."""
+
+
+@runtime_checkable
 class SamplesWithBelief(Protocol):
     """A posterior that returns a sampled kernel together with its belief, without filtering again."""
 

@@ -96,7 +96,7 @@ def evidence(prior: WearPrior, world: Draw, points: int = 150) -> float:
     """log ∫ P(observations | φ) f(φ) dφ / P(o_1), by the midpoint rule."""
     posterior = prior.posterior(np.random.default_rng(0))
     replay(posterior, world.history)
-    target = HistoryTarget(prior, posterior._past, {}, np.zeros(2))
+    target = HistoryTarget(prior, posterior.histories, {}, np.zeros(2))
     grid = (np.arange(points) + 0.5) / points
     logs = target.log_likelihood(np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2))
     return float(logs.max() + np.log(np.exp(logs - logs.max()).mean()))

@@ -19,7 +19,7 @@ from .kernel_groups import KernelGroup, RowGroup
 from .mode import MODE_CLOSE, MODE_PASSES, free_rows_near, mode_of_rows
 from .refresh import AdaptationState
 from .rows import FreeRows
-from .saved_states import time_in
+from .saved_states import total_time_in
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class DirichletPosterior(EnsemblePosterior):
         size = size_in(state)
         check_sizes(state, prior.setting, size)
         posterior = cls.__new__(cls)
-        posterior._prepare(prior, cls._group_kind.restored(prior, state, size, time_in(state)), rng)
+        posterior._prepare(prior, cls._group_kind.restored(prior, state, size, total_time_in(state)), rng)
         posterior.resume(state)
         return posterior
 
@@ -95,7 +95,7 @@ class DirichletPosterior(EnsemblePosterior):
         """
         rows = self._rows
         start = free_rows_near(rows, self.mean() if near is None else near, self._log_rows, self.weights)
-        log_rows = mode_of_rows(rows, self._past, start, passes=passes, close=close)
+        log_rows = mode_of_rows(rows, self.histories, start, passes=passes, close=close)
         return np.asarray(rows.kernels(log_rows)[..., 0])
 
     @property

@@ -44,11 +44,10 @@ from . import snapshots
 from .encoding import Many, State
 from .ensemble_state import restore_state
 from .filtered_kernels import FilteredKernels
-from .history import History
+from .history import Histories, History
 from .joined_groups import JoinedGroups
 from .kernel_groups import KernelGroup
 from .mean_settings import mean_of_settings
-from .model_fit import saved_test
 from .predictive_test import PredictiveTest
 from .refresh import beliefs_and_visits
 from .step_codes import Reading, StepCodes, Steps
@@ -85,17 +84,25 @@ class EnsemblePosterior(FilteredKernels):
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._rng = rng
-        self._groups = JoinedGroups(groups)
-        self.size = self._groups.size
+        joined = JoinedGroups(groups)
+        self.size = joined.size
         shares = np.asarray(weights, dtype=np.float64)
         first = np.concatenate([share * group.weights for share, group in zip(shares, groups, strict=True)])
         self._codes = groups[0].space.step_codes
-        self._filters = self._new_filters(self._groups, first)
+        self._set_filters(self._new_filters(joined, first), joined)
+        self._rule = joined.refresh_rule()
+        self._forget_history()
+
+    def _forget_history(self) -> None:
         self._past = History(self._codes)
         self._used = ensemble.no_sampled_filter(self._codes)
-        nowhere = np.zeros(setting.n_states, dtype=bool)
+        nowhere = np.zeros(self.setting.n_states, dtype=bool)
         self._possible = ensemble.PossibleStates(self._groups.support, nowhere, nowhere.copy())
-        self._rule = self._groups.refresh_rule()
+
+    @property
+    def _groups(self) -> JoinedGroups:
+        assert self._shared.groups is not None
+        return self._shared.groups
 
     @property
     def kernels(self) -> Array:
@@ -107,14 +114,22 @@ class EnsemblePosterior(FilteredKernels):
         """The posterior probability of each group of kernels, shape [G]."""
         return np.add.reduceat(self.weights, np.concatenate([[0], self._groups.ends[:-1]]))
 
+    @property
+    def histories(self) -> Histories:
+        """The histories of all units with the same θ that have had an observation."""
+        return [unit._past for unit in self.units if unit.time]
+
     # -- observations -----------------------------------------------------------------------------
 
     def start(self, first_observation: Any) -> None:
         """Condition on the first observation, or on nothing if it is None."""
         if self.time:
             raise OutOfOrderError("start: this posterior has already been started")
+        self._start(self._codes.first_reading(first_observation))
+
+    def _start(self, reading: Reading | None) -> None:
         past = self._past
-        past.first = reading = self._codes.first_reading(first_observation)
+        past.first = reading
         likelihood, initial = self._groups.first_likelihood(past), self._groups.initial
         if not filtering.start_filters(self._filters, initial, likelihood):
             past.first = None
@@ -136,8 +151,7 @@ class EnsemblePosterior(FilteredKernels):
         self._update_steps(self._codes.steps(actions, observations, costs))
 
     def _update_steps(self, steps: Steps) -> None:
-        if not self.time:
-            raise OutOfOrderError("update before start")
+        self._need_start("update")
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)
@@ -181,11 +195,14 @@ class EnsemblePosterior(FilteredKernels):
     # -- refreshes --------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Resample the kernels of every group by weight and move them, given the whole history."""
+        """Resample the kernels of every group by weight and move them, given the histories of all units."""
         self._refresh(self._groups.movable.tolist())
 
     def _refresh_due(self) -> None:
-        """Refresh the groups for which a refresh is due."""
+        """Refresh the groups for which a refresh is due, or leave it to the caller."""
+        if not self._shared.waits:
+            self._shared.refresh_due = True
+            return
         movable = self._groups.movable
         size = self.effective_size if len(movable) > 1 else 0.0
         due = [
@@ -199,27 +216,61 @@ class EnsemblePosterior(FilteredKernels):
         with np.errstate(divide="ignore"):
             logs = self._filters.log_weight + np.log(self._filters.product)
         moved: dict[int, KernelGroup] = {}
-        belief, counts = self._filters.belief.copy(), filtering.counts(self._filters)
+        units = self.units
+        beliefs = [unit._filters.belief.copy() for unit in units]
+        counts = [filtering.counts(unit._filters) for unit in units]
         for g in chosen:
             part = self._groups.part(g)
             largest = logs[part].max()
             if largest == -np.inf:  # all kernels of the group have weight 0
                 continue
             linear = np.exp(logs[part] - largest)
-            moved[g] = self._groups[g].refreshed(linear / linear.sum(), self._past, self._rng)
+            moved[g] = self._groups[g].refreshed(linear / linear.sum(), self.histories, self._rng)
             logs[part] = largest + np.log(linear.sum() / moved[g].size)
-            belief[:, part], visits = self._beliefs_and_visits(moved[g])
-            counts[..., part] = visits.transpose(2, 0, 1, 3)
+            for unit, belief, counted in zip(units, beliefs, counts, strict=True):
+                if unit.time:
+                    belief[:, part], visits = unit._beliefs_and_visits(moved[g])
+                    counted[..., part] = visits.transpose(2, 0, 1, 3)
         # New filters: the old ones stay unchanged, so that earlier snapshots need no copy.
         groups = self._groups.replaced(moved)
-        fresh = self._new_filters(groups, np.ones(self.size), self._filters.test)
-        filtering.set_beliefs(fresh, belief)
-        filtering.set_counts(fresh, counts)
-        fresh.expected[...] = self._filters.expected
+        fresh = self._new_filters(groups, np.ones(self.size), units[0]._filters.test)
         fresh.log_weight[...] = logs - logs.max()
         fresh.product[...] = logs > -np.inf
         fresh.scale[...] = np.exp(fresh.log_weight)
-        self._groups, self._filters = groups, fresh
+        banks = [fresh]
+        for unit in units[1:]:
+            banks.append(filtering.filters_of_another_unit(fresh, self._codes, unit._filters.test))
+        for unit, bank, belief, counted in zip(units, banks, beliefs, counts, strict=True):
+            filtering.set_beliefs(bank, belief)
+            filtering.set_counts(bank, counted)
+            bank.expected[...] = unit._filters.expected
+        self._shared.groups, self._shared.banks, self._shared.refresh_due = groups, banks, False
+
+    def adopt_kernels(self, moved: EnsemblePosterior) -> None:
+        """Take over the kernels of a posterior that was moved given the same histories up to earlier times.
+
+        The observations since then are filtered with these kernels first. Nothing is changed if they are
+        impossible under all of them, which raises `ImpossibleObservationError`.
+        """
+        moved.wait_for_refreshes(False)
+        for _ in range(len(self.units) - len(moved.units)):  # units that have joined since
+            moved.new_unit()
+        for mine, other in zip(self.units, moved.units, strict=True):
+            other._catch_up(mine._past, mine.time)
+        theirs = moved._shared
+        for mine, bank in zip(self.units, theirs.banks, strict=True):
+            bank.expected[...] = mine._filters.expected
+        tests = [unit._filters.test for unit in self.units]
+        banks = [bank._replace(test=test) for bank, test in zip(theirs.banks, tests, strict=True)]
+        self._shared.groups, self._shared.banks, self._shared.refresh_due = theirs.groups, banks, False
+
+    def _catch_up(self, past: History, time: int) -> None:
+        """Condition on the part of a longer history that this unit does not have."""
+        if time and not self.time:
+            self._start(past.first)
+        done = self._past.length
+        if past.length > done:
+            self._update_steps(past.steps(done))
 
     def _new_filters(
         self, groups: JoinedGroups, weights: Array, test: PredictiveTest | None = None
@@ -247,18 +298,25 @@ class EnsemblePosterior(FilteredKernels):
         )
         return self._filters.transition[..., n].copy()
 
-    def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t and return it with h_t(·; θ).
+    def member(self, number: int) -> ModelSample:
+        """Return a kernel by number with the belief h_t(·; θ) of this unit.
 
         The setting of θ is returned too if the observation model or the costs are unknown.
         """
-        n = self.sample_index(rng)
         return ModelSample(
-            self._filters.transition[..., n].copy(),
-            self._filters.belief[:, n].copy(),
+            self._filters.transition[..., number].copy(),
+            self._filters.belief[:, number].copy(),
             None,
-            self._setting_of(n),
+            self._setting_of(number),
         )
+
+    def belief_of(self, sample: ModelSample) -> Array:
+        """Return the belief under any sampled model; zeros if the history is impossible under it."""
+        if sample.setting is None:
+            return self._belief_by_history(sample.kernel)
+        codes = StepCodes(sample.setting)
+        start = sample.setting.initial * codes.first_likelihood(self._past.first)
+        return self._filtered(sample.kernel, codes.factors_of(sample.setting)[..., None], start)
 
     def _setting_of(self, n: int) -> Setting | None:
         return self._groups.setting_of(n)
@@ -336,13 +394,11 @@ class EnsemblePosterior(FilteredKernels):
         """
         g = int(self.group_weights.argmax())
         weights = self.weights[self._groups.part(g)]
-        found, setting = self._groups[g].mode(weights / weights.sum(), self._past, near)
+        found, setting = self._groups[g].mode(weights / weights.sum(), self.histories, near)
         if self._groups[g].factors is None:
             return ModelSample(found, self.belief(found))
-        codes = StepCodes(setting)
-        start = setting.initial * codes.first_likelihood(self._past.first)
-        belief = self._filtered(found, codes.factors_of(setting)[..., None], start)
-        return ModelSample(found, belief, None, setting)
+        sample = ModelSample(found, np.zeros(0), None, setting)
+        return sample._replace(belief=self.belief_of(sample))
 
     # -- snapshots and files ----------------------------------------------------------------------
 
@@ -350,7 +406,8 @@ class EnsemblePosterior(FilteredKernels):
         """Return the data that `go_back` needs. The state of the random generator is not included."""
         past, used = self._past, self._used
         return (
-            (self.time, self._groups, past.length, past.start, past.first),
+            (self.time, past.length, past.start, past.first),
+            self._shared_snapshot(),
             snapshots.snapshot(self._filters),
             (used, used.belief.copy()),
             self._possible.now.copy(),
@@ -358,9 +415,10 @@ class EnsemblePosterior(FilteredKernels):
 
     def go_back(self, before: Any) -> None:
         """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
-        plain, filters, (self._used, belief), possible = before
-        self.time, self._groups, self._past.length, self._past.start, self._past.first = plain
-        self._filters = snapshots.restored(filters)
+        plain, shared, filters, (self._used, belief), possible = before
+        self.time, self._past.length, self._past.start, self._past.first = plain
+        self._restore_shared(shared)
+        snapshots.restored(filters)
         self._used.belief[...] = belief
         self._possible.now[...] = possible
         for group in self._groups:
@@ -370,7 +428,15 @@ class EnsemblePosterior(FilteredKernels):
         """Return the data that the prior's `restore` needs, except the state of the random generator."""
         return {
             "prior": self.prior.fingerprint,
-            "time": self.time,
+            **self._groups.state(),
+            **filtering.filter_state(self._filters),
+            **self._unit_state(),
+            **self._other_states(),
+        }
+
+    def _unit_state(self) -> State:
+        return {
+            **super()._unit_state(),
             "history": self._past.past.copy(),
             "history_start": self._past.start.copy(),
             **self._past.state(),
@@ -378,9 +444,6 @@ class EnsemblePosterior(FilteredKernels):
             "used_kernel": self._used.transition.copy(),
             "used_belief": self._used.belief.copy(),
             **({"used_matrices": self._used.matrices.copy()} if self._codes.unknown else {}),
-            **self._groups.state(),
-            **filtering.filter_state(self._filters),
-            **saved_test(self._filters.test),
         }
 
     def resume(self, state: Mapping[str, object]) -> None:
@@ -388,6 +451,10 @@ class EnsemblePosterior(FilteredKernels):
 
         Raises `InvalidModelError` if this posterior cannot be in the state.
         """
+        self._resume_unit(state)
+        self._resume_others(state)
+
+    def _resume_unit(self, state: Mapping[str, object]) -> None:
         self.time = restore_state(
             state,
             self.setting,

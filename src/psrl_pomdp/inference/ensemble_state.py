@@ -22,6 +22,7 @@ from .saved_states import (
     filters_in,
     has_shape,
     time_in,
+    units_in,
     whole_in,
 )
 from .step_codes import MISSING, Reading, StepCodes, Steps
@@ -53,7 +54,8 @@ def restore_state(
     """Restore a saved state in an ensemble whose groups are restored already, and return the time t."""
     same_prior(state, fingerprint)
     time = time_in(state)
-    filtering.load_filter_state(filters, filters_in(state, filtering.filter_state(filters), time))
+    fresh = filtering.filter_state(filters)
+    filtering.load_filter_state(filters, filters_in(state, fresh, time, shared=units_in(state) > 1))
     _restore_history(state, setting, filters, past, possible, groups, time)
     _restore_used(state, used, possible, past.step_codes)
     resume_test(filters.test, state, time)

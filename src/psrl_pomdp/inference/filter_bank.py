@@ -118,6 +118,24 @@ def make_filter_bank(
     return filters
 
 
+def filters_of_another_unit(
+    filters: FilterBank, codes: StepCodes, test: PredictiveTest | None = None
+) -> FilterBank:
+    """Return filters before the first observation of another unit, with the same kernels and weights.
+
+    Both banks update the same arrays of weights, since the observations of all units inform about θ. The
+    other unit has beliefs, counts and a test of the model of its own.
+    """
+    return filters._replace(
+        belief=np.zeros_like(filters.belief),
+        expected=np.zeros_like(filters.expected),
+        belief_blocks=aligned_zeros(*filters.belief_blocks.shape),
+        counts=aligned_zeros(*filters.counts.shape),
+        buffer_index=np.zeros(1, dtype=np.int64),
+        test=make_test(codes) if test is None else test,
+    )
+
+
 def aligned_zeros(*shape: int) -> Array:
     """Return zeros aligned to a cache line; a load that crosses two lines takes twice as long."""
     size = int(np.prod(shape))

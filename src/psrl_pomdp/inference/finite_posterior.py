@@ -28,10 +28,10 @@ from .encoding import Many, State, same_prior
 from .filtered_kernels import FilteredKernels
 from .finite_prior import FinitePrior
 from .mean_settings import mean_of_settings
-from .model_fit import resume_test, saved_test
+from .model_fit import resume_test
 from .predictive_test import kind_of_code
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
-from .saved_states import filters_in, time_in
+from .saved_states import filters_in, time_in, units_in
 from .step_codes import Reading, Steps
 
 
@@ -57,7 +57,9 @@ class FinitePosterior(FilteredKernels):
         self.prior: FinitePrior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._codes = prior.step_codes
-        self._filters = filtering.make_filter_bank(self._codes, prior.kernels, prior.weights, prior.factors)
+        self._set_filters(
+            filtering.make_filter_bank(self._codes, prior.kernels, prior.weights, prior.factors)
+        )
 
     @property
     def kernels(self) -> Array:
@@ -113,13 +115,16 @@ class FinitePosterior(FilteredKernels):
         """Draw θ ~ f_t, shape [A, S, S′]."""
         return np.asarray(self.prior.kernels[self.sample_index(rng)])
 
-    def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t and return it with h_t(·; θ) and its number."""
-        return self._member(self.sample_index(rng))
-
-    def _member(self, index: int) -> ModelSample:
+    def member(self, index: int) -> ModelSample:
+        """Return a kernel by number with the belief h_t(·; θ) of this unit."""
         setting = None if self.prior.sensors is None else self.prior.setting_of(index)
         return ModelSample(self.prior.kernels[index], self._filters.belief[:, index].copy(), index, setting)
+
+    def belief_of(self, sample: ModelSample) -> Array:
+        """Return the belief under a kernel of the set; zeros if the observations are impossible under it."""
+        if sample.kernel_index is None:
+            return self.belief(sample.kernel)
+        return self._filters.belief[:, sample.kernel_index].copy()
 
     def belief(self, theta: npt.ArrayLike) -> Array:
         """Return h_t(·; θ) for a kernel of the set.
@@ -165,7 +170,7 @@ class FinitePosterior(FilteredKernels):
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the most probable kernel of the set; `near` is not used."""
-        return self._member(int(np.argmax(self.weights)))
+        return self.member(int(np.argmax(self.weights)))
 
     def probability(self, kernel: Array) -> float | None:
         """Return f_t(`kernel`), or None if the kernel is not in the set."""
@@ -174,20 +179,21 @@ class FinitePosterior(FilteredKernels):
 
     def snapshot(self) -> Any:
         """Return the data that `go_back` needs."""
-        return self.time, snapshots.snapshot(self._filters)
+        return self.time, snapshots.snapshot(self._filters), self._shared_snapshot()
 
     def go_back(self, before: Any) -> None:
         """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
-        self.time, filters = before
-        self._filters = snapshots.restored(filters)
+        self.time, filters, shared = before
+        snapshots.restored(filters)
+        self._restore_shared(shared)
 
     def state(self) -> State:
         """Return the data that `FinitePrior.restore` needs: numbers, arrays and a string."""
         return {
             "prior": self.prior.fingerprint,
-            "time": self.time,
             **filtering.filter_state(self._filters),
-            **saved_test(self._filters.test),
+            **self._unit_state(),
+            **self._other_states(),
         }
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
@@ -196,13 +202,15 @@ class FinitePosterior(FilteredKernels):
         Raises `InvalidModelError` if this posterior cannot be in the state.
         """
         same_prior(state, self.prior.fingerprint)
-        time = time_in(state)
-        filtering.load_filter_state(
-            self._filters, filters_in(state, filtering.filter_state(self._filters), time)
-        )
+        self._resume_unit(state)
+        self._resume_others(state)
+        return self
+
+    def _resume_unit(self, state: Mapping[str, object]) -> None:
+        time, fresh = time_in(state), filtering.filter_state(self._filters)
+        filtering.load_filter_state(self._filters, filters_in(state, fresh, time, shared=units_in(state) > 1))
         resume_test(self._filters.test, state, time)
         self.time = time
-        return self
 
     def __repr__(self) -> str:
         return f"FinitePosterior(t={self.time}, {len(self.prior)} kernels)"

@@ -161,6 +161,10 @@ class GaussianPosterior(DirichletPosterior):
             filter_one(matrices, 1, self._filters.likelihood, start, past.codes, rows, past.length)
         )
 
+    def belief_of(self, sample: ModelSample) -> Array:
+        """Return the belief under any sampled model; zeros if the history is impossible under it."""
+        return self._belief_under(sample.kernel, sample.setting or self.mean_setting())
+
     def mean_model(self) -> ModelSample:
         """Return the posterior means of θ and of the observation model, and the belief under both."""
         mean, setting = self.mean(), self.mean_setting()
@@ -174,7 +178,7 @@ class GaussianPosterior(DirichletPosterior):
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the kernel of largest posterior density in the ensemble."""
-        found, setting = self.group.mode(self.weights, self._past, near)
+        found, setting = self.group.mode(self.weights, self.histories, near)
         return ModelSample(found, self._belief_under(found, setting), None, setting)
 
     # -- snapshots and files ----------------------------------------------------------------------
@@ -188,13 +192,10 @@ class GaussianPosterior(DirichletPosterior):
         inner, self._used_sensor = before
         super().go_back(inner)
 
-    def state(self) -> State:
-        """Return the data that the prior's `restore` needs, except the state of the random generator.
-
-        The belief of the last sampled kernel is not kept: it is filtered again when it is asked for.
-        """
+    def _unit_state(self) -> State:
+        # The belief of the last sampled kernel is not kept: it is filtered again when it is asked for.
         unknown = {name: np.full_like(getattr(self._used, part), np.nan) for name, part in _USED.items()}
-        return {**super().state(), **unknown}
+        return {**super()._unit_state(), **unknown}
 
 
 _USED = {"used_kernel": "transition", "used_belief": "belief"}

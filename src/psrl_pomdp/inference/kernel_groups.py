@@ -19,7 +19,7 @@ from ..errors import InvalidModelError
 from ..models import Setting
 from ..sensors.costs import SeenCosts
 from .dirichlet_prior import DirichletPrior, log_dirichlet
-from .history import History
+from .history import Histories, History
 from .mode import free_rows_near, mode_of_rows
 from .refresh import AdaptationState, refresh
 from .rows import FreeRows, free_rows
@@ -51,10 +51,10 @@ class KernelGroup(Protocol):
     movable: bool  # if False, only the weights of the kernels change
     tuning: Any  # the state of the adaptation of the moves
 
-    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> KernelGroup:
-        """Return a group that is resampled by `weights[N]` and moved, given the whole history."""
+    def refreshed(self, weights: Array, pasts: Histories, rng: np.random.Generator) -> KernelGroup:
+        """Return a group that is resampled by `weights[N]` and moved, given the histories of all units."""
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
+    def mode(self, weights: Array, pasts: Histories, near: Array | None) -> tuple[Array, Setting]:
         """Return a mode of the posterior within the group, [A, S, S′], with its setting.
 
         A search for it starts from `near`.
@@ -105,17 +105,17 @@ class RowGroup:
         initial = np.repeat(prior.setting.initial[:, None], size, axis=1)
         return cls(rows, log_rows, tuning, initial, Workspace(rows.codes, size))
 
-    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> RowGroup:
-        """Return a group that is resampled by `weights[N]` and moved, given the whole history."""
+    def refreshed(self, weights: Array, pasts: Histories, rng: np.random.Generator) -> RowGroup:
+        """Return a group that is resampled by `weights[N]` and moved, given the histories of all units."""
         tuning = replace(self.tuning)
-        log_rows = refresh(self.rows, self.log_rows, weights, past, self.space, tuning, rng)
+        log_rows = refresh(self.rows, self.log_rows, weights, pasts, self.space, tuning, rng)
         return RowGroup(self.rows, log_rows, tuning, self.initial, self.space)
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
+    def mode(self, weights: Array, pasts: Histories, near: Array | None) -> tuple[Array, Setting]:
         """Return a mode of the posterior within the group, which iterations from `near` find."""
         kernel = np.asarray(self.kernels @ weights) if near is None else near
         start = free_rows_near(self.rows, kernel, self.log_rows, weights)
-        log_rows = mode_of_rows(self.rows, past, start)
+        log_rows = mode_of_rows(self.rows, pasts, start)
         return np.asarray(self.rows.kernels(log_rows)[..., 0]), setting_of_rows(self.rows, log_rows, 0)
 
     def setting_of(self, number: int) -> Setting:
@@ -246,11 +246,11 @@ class FixedGroup:
         self.support = possible_steps(prior.step_codes, prior.support, self.factors)
         self.space = Workspace(prior.step_codes, 1)  # not used: a finite set needs no pass over the history
 
-    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> FixedGroup:
+    def refreshed(self, weights: Array, pasts: Histories, rng: np.random.Generator) -> FixedGroup:
         """Return this group, whose kernels are not moved."""
         return self
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
+    def mode(self, weights: Array, pasts: Histories, near: Array | None) -> tuple[Array, Setting]:
         """Return the kernel with the largest weight, and its setting."""
         best = int(np.argmax(weights))
         return np.asarray(self.kernels[..., best].copy()), self.setting_of(best)

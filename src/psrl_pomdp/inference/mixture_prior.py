@@ -142,7 +142,7 @@ class MixturePrior(Frozen):
         from .encoding import same_prior
         from .ensemble_posterior import EnsemblePosterior
         from .ensemble_state import check_sizes, size_in
-        from .saved_states import time_in
+        from .saved_states import total_time_in
 
         same_prior(state, self.fingerprint)
         prefixes = [f"group_{g}_" if len(self) > 1 else "" for g in range(len(self))]
@@ -151,7 +151,7 @@ class MixturePrior(Frozen):
         groups = []
         for prefix, size, prior in zip(prefixes, sizes, self.components, strict=True):
             part = {name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)}
-            groups.append(prior.restored_group(part, size, time_in(state)))
+            groups.append(prior.restored_group(part, size, total_time_in(state)))
             if groups[-1].size != size:
                 raise InvalidModelError(
                     f"{prefix}size is {size}, but the group has {groups[-1].size} kernels"

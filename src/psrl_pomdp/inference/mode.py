@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._utils.arrays import Array
-from .history import History
+from .history import Histories, longest
 from .hmc import log_likelihood_and_expected_transitions
 from .rows import FreeRows
 from .workspace import Workspace
@@ -25,7 +25,7 @@ MODE_CLOSE = 1e-4  # the iteration stops when no entry changes by more than this
 
 def mode_of_rows(
     rows: FreeRows,
-    past: History,
+    pasts: Histories,
     start: Array,
     *,
     passes: int = MODE_PASSES,
@@ -36,10 +36,10 @@ def mode_of_rows(
     At most `passes` iterations start at the rows `start[R, W]`.
     """
     space = Workspace(rows.codes, 1)
-    space.fit(past.length)
+    space.fit(longest(pasts))
     theta = start
     for _ in range(passes):
-        _, transitions = log_likelihood_and_expected_transitions(rows, _log(theta), past, space)
+        _, transitions = log_likelihood_and_expected_transitions(rows, _log(theta), pasts, space)
         before, theta = theta, rows.concentration + transitions[..., 0]
         theta /= theta.sum(axis=1, keepdims=True)
         if np.abs(theta - before).max(initial=0.0) < close:

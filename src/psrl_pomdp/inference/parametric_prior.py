@@ -134,12 +134,12 @@ class ParametricPrior:
         from .encoding import same_prior
         from .ensemble_posterior import EnsemblePosterior
         from .ensemble_state import check_sizes, size_in
-        from .saved_states import time_in
+        from .saved_states import total_time_in
 
         same_prior(state, self.fingerprint)
         size = size_in(state)
         check_sizes(state, self.setting, size)
-        posterior = EnsemblePosterior(self, [self.restored_group(state, size, time_in(state))], rng)
+        posterior = EnsemblePosterior(self, [self.restored_group(state, size, total_time_in(state))], rng)
         posterior.resume(state)
         return posterior
 

@@ -202,7 +202,7 @@ def _move_ensemble(prior: DirichletPrior, posterior: Any) -> None:
     past.start = prior.setting.initial.copy()
     past.write_steps(prior.step_codes.steps([0, 1, 0], [0, 1, 0]))
     past.length = 3
-    hamiltonian(group.rows, group.log_rows, past, space, group.tuning, rng)
+    hamiltonian(group.rows, group.log_rows, [past], space, group.tuning, rng)
     space.fit(past.length)
     space.tabulate(np.ascontiguousarray(group.kernels))
     log_likelihoods(
