@@ -6,14 +6,15 @@ the `EpisodeClock` of `compiled_steps`, because compiled code updates them at ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._utils.arrays import Array
-from ..inference.sampled_filter import SampledFilter
+from ..errors import InvalidModelError
+from ..inference.sampled_filter import SampledFilter, update_sampled_filter
 from ..inference.step_codes import MISSING, Reading, StepCodes, likelihood_rows
 from ..models import Setting
 from ..protocols import AlphaVectorPolicy
@@ -72,17 +73,6 @@ class CurrentEpisode:
         """Whether the policy is a finite-state controller."""
         return bool(self.policy.node[0] >= 0)
 
-    def own_likelihoods(self, action: int, reading: Reading) -> Array:
-        """Return the likelihoods of an observation without a number under the sampled sensor, shape [S′]."""
-        assert self.setting is not None
-        assert reading.row is not None
-        if reading.code == MISSING:
-            return reading.row
-        sensor = self.setting.sensor
-        assert isinstance(sensor, ContinuousSensor)
-        number = 0 if sensor.n_actions is None else action
-        return np.asarray(likelihood_rows(sensor, number, np.asarray(reading.value)[None])[0])
-
     def observation_number(self, codes: StepCodes, action: int, reading: Reading) -> int:
         """Return the number that the plan gives what came after an action; −1 if it is missing."""
         if not codes.has_rows:
@@ -91,11 +81,60 @@ class CurrentEpisode:
             return -1
         return int(self.vectors.cell(action, reading.value))
 
+    def planned_action(self, n_actions: int) -> int:
+        """Return the action of the plan at the belief, if compiled code cannot follow the plan."""
+        chosen = self.plan.action(self.belief)
+        if not isinstance(chosen, int | np.integer) or not 0 <= chosen < n_actions:
+            raise InvalidModelError(
+                f"the plan chose action {chosen!r}: a number from 0 to {n_actions - 1} is wanted"
+            )
+        return int(chosen)
+
+    def action(self, n_actions: int) -> int:
+        """Return π_k(h_t(·; θ_k))."""
+        if self.is_compiled:
+            return int(steps.best_action(self.policy, self.sampled_filter))
+        return self.planned_action(n_actions)
+
+    def with_belief(self, belief: Array) -> CurrentEpisode:
+        """Return this episode for a unit with its own belief h_t(·; θ_k), shape [S], and its own node."""
+        column = np.array(belief, dtype=np.float64)[:, None]
+        own = self.sampled_filter._replace(belief=column, predicted=np.zeros_like(column), chance=np.zeros(1))
+        values = np.zeros_like(self.policy.action_values)
+        policy = self.policy._replace(node=self.policy.node.copy(), action_values=values)
+        found = replace(self, sampled_filter=own, policy=policy)
+        found.find_node()
+        return found
+
+    def observe(self, codes: StepCodes, action: int, reading: Reading) -> bool:
+        """Update h(·; θ_k) and the node, and return whether the observation is possible under θ_k."""
+        likelihood = likelihoods(codes, self.setting, action, reading)
+        number = self.observation_number(codes, action, reading) if self.has_nodes else -1
+        update_sampled_filter(self.sampled_filter, likelihood, codes.matrix_number(action, reading.code))
+        if number >= 0:
+            self.policy.node[0] = self.policy.successors[self.policy.node[0], number]
+        else:
+            self.find_node()
+        return bool(self.sampled_filter.chance[0] > 0.0)
+
     def find_node(self) -> None:
         """Move a finite-state controller to the node for the belief, after a missing observation."""
         if self.has_nodes:
             assert self.vectors is not None
             self.policy.node[0] = int(self.vectors.follow(self.sampled_filter.belief[:, 0]).node)
+
+
+def likelihoods(codes: StepCodes, sampled: Setting | None, action: int, reading: Reading) -> Array:
+    """Return the likelihoods of what came after an action, shape [S′].
+
+    `sampled` is the setting of θ_k; the sensor in it matters if observations have no numbers.
+    """
+    if not codes.has_rows or sampled is None or reading.code == MISSING:
+        return reading.likelihood
+    sensor = sampled.sensor
+    assert isinstance(sensor, ContinuousSensor)
+    number = 0 if sensor.n_actions is None else action
+    return np.asarray(likelihood_rows(sensor, number, np.asarray(reading.value)[None])[0])
 
 
 def before_first_episode(setting: Setting, codes: StepCodes) -> CurrentEpisode:
@@ -116,14 +155,21 @@ def new_clock(setting: Setting, schedule: Schedule) -> steps.EpisodeClock:
 
 
 def start_clock(
-    episode: steps.EpisodeClock, schedule: Schedule, previous_length: int, expected_counts: Array
+    episode: steps.EpisodeClock,
+    schedule: Schedule,
+    previous_length: int,
+    expected_counts: Array,
+    n_observations: int | None = None,
 ) -> None:
-    """Set SCHED(t_k, T_{k−1}) and m̃_{t_k} for the episode that starts now."""
+    """Set SCHED(t_k, T_{k−1}) and m̃_{t_k} for the episode that starts now.
+
+    m̃ is at most the number of observations, which is t for a single unit.
+    """
     clock = episode.clock
     t = int(clock[steps.T])
     clock[steps.LAST_T], clock[steps.END_REASON] = schedule.last(t, previous_length), steps.GOES_ON
     if clock[steps.COUNT_RULE] == steps.EXPECTED:
-        steps.update_pseudo_counts(episode.pseudo, expected_counts, t)
+        steps.update_pseudo_counts(episode.pseudo, expected_counts, n_observations or t)
     else:
         episode.pseudo[:] = t
     episode.pseudo_start[:] = episode.pseudo

@@ -29,8 +29,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from .._utils.arrays import Array, Index
@@ -50,7 +48,13 @@ from ..protocols import Compilable, FiniteSupport, ModelSample, Observation, Pla
 from . import agent_state, compiled_driver, episode_planning, reporting
 from . import compiled_steps as steps
 from .compiled_policy import new_sampled_filter, policy_of
-from .current_episode import CurrentEpisode, before_first_episode, new_clock, start_clock
+from .current_episode import (
+    CurrentEpisode,
+    before_first_episode,
+    likelihoods,
+    new_clock,
+    start_clock,
+)
 from .episode_records import REASONS, EpisodeRecord, Info
 from .log_learning import learn_from_log
 from .planning_budget import PlanningBudget, Tolerance
@@ -164,7 +168,7 @@ class PSRLAgent(AtomicCalls):
         reading = codes.reading(action, observation, cost)
         likelihood = reading.likelihood
         if codes.has_rows and episode.setting is not None:  # θ_k has a sensor of its own
-            likelihood = episode.own_likelihoods(action, reading)
+            likelihood = likelihoods(codes, episode.setting, action, reading)
         number = episode.observation_number(codes, action, reading) if episode.has_nodes else -1
         if isinstance(self.posterior, TakesReadings):  # which are checked already
             self.posterior.update_reading(action, reading)
@@ -233,12 +237,7 @@ class PSRLAgent(AtomicCalls):
         episode = self.current_episode
         if episode.is_compiled:
             return int(steps.best_action(episode.policy, episode.sampled_filter))
-        chosen = episode.plan.action(episode.belief)
-        if not isinstance(chosen, int | np.integer) or not 0 <= chosen < self.setting.n_actions:
-            raise InvalidModelError(
-                f"the plan chose action {chosen!r}: a number from 0 to {self.setting.n_actions - 1} is wanted"
-            )
-        return int(chosen)
+        return episode.planned_action(self.setting.n_actions)
 
     # -- many steps at a time, and a log --------------------------------------------------------
 

@@ -99,10 +99,10 @@ def check_clock(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, o
 def episodes_in(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata) -> list[EpisodeRecord]:
     """Return the records of the episodes that have ended, each of which ends where the next one starts."""
     try:
-        rows = msgspec.convert(metadata.episodes, list[_record_row()])  # type: ignore[misc]
+        rows = msgspec.convert(metadata.episodes, list[record_row()])  # type: ignore[misc]
     except msgspec.ValidationError as error:
         raise contents.refuse(f"episodes: {error}") from None
-    found = [_record(row) for row in rows]
+    found = [record_in(row) for row in rows]
     n_kernels = len(agent.prior) if isinstance(agent.prior, FiniteSupport) else 0
     for number, record in enumerate(found, start=1):
         _check_record(contents, record, number, n_kernels)
@@ -128,7 +128,7 @@ def _check_record(contents: Contents, record: EpisodeRecord, number: int, n_kern
 
 
 @cache
-def _record_row() -> Any:
+def record_row() -> Any:
     """Return the type of an `EpisodeRecord` in JSON, where null stands for NaN and infinity."""
     kinds: dict[str, Any] = {"int": int, "float": float | None, "str": str, "bool": bool}
     kinds |= {f"{name} | None": kind | None for name, kind in kinds.items()}
@@ -139,7 +139,7 @@ def _record_row() -> Any:
     return msgspec.defstruct("_Record", columns, array_like=True)
 
 
-def _record(row: Any) -> EpisodeRecord:
+def record_in(row: Any) -> EpisodeRecord:
     """Return the record in a row; null stands for NaN."""
     values: dict[str, Any] = {f.name: getattr(row, f.name) for f in fields(EpisodeRecord)}
     lacking = {f.name: np.nan for f in fields(EpisodeRecord) if f.type == "float" and values[f.name] is None}
