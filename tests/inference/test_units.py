@@ -15,7 +15,6 @@ from psrl_pomdp import DirichletPosterior, DirichletPrior, FinitePrior, MixtureP
 from psrl_pomdp._utils.arrays import Array
 from psrl_pomdp.inference import filter_bank as filtering
 from psrl_pomdp.inference import hmc
-from psrl_pomdp.inference.filtered_kernels import FilteredKernels
 from psrl_pomdp.inference.gaussian_posterior import GaussianPosterior
 from psrl_pomdp.inference.parameter_group import HistoryTarget
 from psrl_pomdp.inference.refresh import gibbs, log_likelihood
@@ -81,7 +80,7 @@ def sums(posterior: Any, kernels: Array, given: Histories, initials: Array | Non
 
 def joint(exact: list[list[Sums]]) -> Array:
     """The likelihood of all histories, shape [N]: the product over units."""
-    return np.prod([[one.likelihood for one in own] for own in exact], axis=0)
+    return np.asarray(np.prod([[one.likelihood for one in own] for own in exact], axis=0))
 
 
 def check_units(root: Any, units: list[Any], exact: list[list[Sums]], prior_weights: Array) -> None:
@@ -415,7 +414,7 @@ def test_the_sampling_identity_for_three_units() -> None:
 @pytest.mark.parametrize("name", [*OWN, "sensor and first observation"])
 def test_units_in_a_saved_state_continue_with_the_same_bits(name: str) -> None:
     prior: Any = OWN[name][0] if name in OWN else ALL_PRIORS[name]
-    root: FilteredKernels = prior.posterior(np.random.default_rng(1))
+    root: Any = prior.posterior(np.random.default_rng(1))
     units: list[Any] = [root.new_unit() for _ in range(3)]
     rng = np.random.default_rng(2)
     for unit in units[:2]:
@@ -423,9 +422,9 @@ def test_units_in_a_saved_state_continue_with_the_same_bits(name: str) -> None:
         for _ in range(60):
             unit.update(int(rng.integers(2)), int(rng.integers(prior.setting.n_observations)))
     again = prior.restore(root.state(), np.random.default_rng(5))
-    root._rng = np.random.default_rng(5)  # type: ignore[attr-defined]
+    root._rng = np.random.default_rng(5)
     for each in root.units:
-        each._rng = root._rng  # type: ignore[attr-defined]
+        each._rng = root._rng
     for pair in ((units, list(again.units[1:])),):
         for posteriors in pair:
             rng = np.random.default_rng(6)

@@ -14,7 +14,7 @@ from ..planning import Plan
 from ..protocols import FiniteSupport
 from . import compiled_steps as steps
 from .fleet_units import FleetUnit
-from .serialization_checks import check_fit, check_last, check_sampled_setting
+from .serialization_checks import check_fit, check_sampled_setting
 
 if TYPE_CHECKING:
     from .fleet import Fleet
@@ -128,12 +128,3 @@ def plans_by_kernel(
         found[int(key)] = plans[place_in(contents, "plan", i, plans)]
         check_fit(contents, found[int(key)], prior.model(int(key)))
     return found
-
-
-def check_newest_plan(fleet: Fleet, contents: Contents, found: Plan) -> None:
-    """Check the plan from which the next one may start."""
-    now = fleet.current_episode
-    if not now.number:
-        raise contents.refuse("there is a plan before the first episode")
-    model = model_of(fleet, now.kernel, now.setting, now.index)
-    check_last(contents, found, model, isinstance(fleet.prior, FiniteSupport))

@@ -34,7 +34,6 @@ from .fleet_file_checks import (
     check_current,
     check_episode,
     check_model,
-    check_newest_plan,
     check_unit,
     model_of,
     place_in,
@@ -229,9 +228,10 @@ def from_bytes(data: bytes, name: str, prior: Prior | None = None, schedule: Sch
         _set_units(fleet, contents, metadata, plans)
         fleet.plans = dict(plans_by_kernel(fleet, contents, metadata.by_kernel, plans))
         if metadata.last_plan is not None:
-            newest = plans[place_in(contents, "last_plan", metadata.last_plan, plans)]
-            check_newest_plan(fleet, contents, newest)
-            fleet.last_plan = newest
+            fleet.last_plan = plans[place_in(contents, "last_plan", metadata.last_plan, plans)]
+        used = {each.plan for each in metadata.episodes} | set(metadata.by_kernel.values())
+        if used != set(range(len(plans))):
+            raise contents.refuse("it has a plan that was made for no model in the file")
         return fleet
 
 

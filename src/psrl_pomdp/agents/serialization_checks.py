@@ -230,7 +230,7 @@ def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, p
     if listed.present is not None:
         check_fit(contents, plans[listed.present], model, metadata.own_planner)
     if listed.last is not None:
-        check_last(contents, plans[listed.last], model, family is not None)
+        _check_last(contents, plans[listed.last], model, family is not None)
 
 
 def check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool = False) -> None:
@@ -245,7 +245,7 @@ def check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool =
         raise contents.refuse(f"plans: {error}") from None
 
 
-def check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> None:
+def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> None:
     """Check the newest plan, from which the next one may start.
 
     It must have the same reachable states; for a finite set of kernels any states are allowed.

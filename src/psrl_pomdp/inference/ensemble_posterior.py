@@ -366,6 +366,7 @@ class EnsemblePosterior(FilteredKernels):
     def _filtered(self, transition: Array, factors: Array | None, start: Array) -> Array:
         """Return the belief of one kernel [A, S, S′] after the whole history; zeros if it is impossible."""
         past, filters = self._past, self._filters
+        start = start / start.sum() if start.any() else start
         matrices = np.ascontiguousarray(self._codes.matrices(transition[..., None], factors)[..., 0])
         return np.asarray(
             ensemble.filter_one(

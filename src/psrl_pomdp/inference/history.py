@@ -85,7 +85,8 @@ class History:
         done = other.length
         if done > self.length or not np.array_equal(self.past[:done], other.past):
             return False
-        return np.array_equal(self.values[:done], other.values, equal_nan=True) and _same_first(self, other)
+        same = np.array_equal(self.start, other.start) and _same_first(self, other)
+        return same and np.array_equal(self.values[:done], other.values, equal_nan=True)
 
     def state(self) -> dict[str, Array]:
         """Return what a file stores of observations without numbers, and of the first observation."""
@@ -129,9 +130,9 @@ def steps_in(pasts: Iterable[History]) -> int:
 
 
 def _same_first(one: History, other: History) -> bool:
-    """Return whether two histories have the same first observation."""
-    if one.first is None or other.first is None:
-        return one.first is other.first
+    """Return whether two histories have the same first observation, as far as both know it."""
+    if one.first is None or other.first is None:  # a saved history may have its `start` alone
+        return True
     if one.first.row is None:
         return one.first.code == other.first.code
     return bool(np.array_equal(np.asarray(one.first.value), np.asarray(other.first.value)))
