@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -148,10 +149,8 @@ def test_results_of_other_fleets_are_refused_or_not_used() -> None:
     foreign = until(other, theirs, "ab", "refresh").run()
     before = fleet.to_bytes()
     # Their histories differ, but the random stream may be the same one.
-    try:
+    with suppress(InvalidModelError):
         assert not fleet.adopt(foreign)
-    except InvalidModelError as error:
-        assert "other histories" in str(error)
     assert fleet.to_bytes() == before
     stream = unpack(mine.run(), "w")["words"]
     with pytest.raises(InvalidModelError, match="other histories"):
@@ -219,9 +218,11 @@ def use(fleet: Fleet, plant: Plant) -> None:
         for name in fleet.units:
             fleet.act(name, None)
         play(fleet, plant, "az", 3)
-        finish(fleet) if not fleet.wait else None
+        work = fleet.work
+        if work is not None:
+            fleet.adopt(work.run())
         fleet.to_bytes()
-    except (PSRLError, AssertionError):
+    except PSRLError:
         pass
 
 
