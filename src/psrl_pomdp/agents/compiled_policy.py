@@ -10,7 +10,7 @@ from ..inference.step_codes import StepCodes
 from ..models import Setting
 from ..planning import Plan
 from ..protocols import Solution
-from .compiled_steps import CompiledPolicy
+from .lookahead import CompiledPolicy
 
 
 def policy_of(plan: Solution, belief: Array, setting: Setting, codes: StepCodes) -> CompiledPolicy:
@@ -28,6 +28,8 @@ def policy_of(plan: Solution, belief: Array, setting: Setting, codes: StepCodes)
     node = int(plan.follow(belief).node) if controller.gains is not None else -1
     found = empty_policy(setting, codes)._replace(
         vectors=vectors,
+        columns=np.ascontiguousarray(vectors.T),
+        products=np.zeros(len(vectors)),
         actions=controller.actions,
         successors=controller.successors,
         node=np.array([node]),
@@ -43,6 +45,8 @@ def empty_policy(setting: Setting, codes: StepCodes) -> CompiledPolicy:
     by_code = codes.full_codes if codes.by_code else np.zeros(0, np.int64)
     return CompiledPolicy(
         vectors=np.zeros((1, setting.n_states)),
+        columns=np.zeros((setting.n_states, 1)),
+        products=np.zeros(1),
         actions=np.zeros(1, np.int64),
         successors=np.zeros((1, max(1, len(codes.full_codes))), np.int64),
         node=np.array([-1]),

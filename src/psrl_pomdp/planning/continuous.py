@@ -46,10 +46,13 @@ from .sparse.bound_pair import SparseBoundPair
 from .sparse.dynamics import SparseDynamics
 from .upper.evaluation import Controller
 
-FIRST_CELLS, MOST_CELLS = 4, 512
+FIRST_CELLS, MOST_CELLS = 8, 512
+_HUBS_PER_STATE = 5  # with the first number of cells
 SPARSE_CELLS = 16  # where dense arrays are too large
 _FINER = "finer"  # ends the rounds for one number of cells
 _WORTHWHILE = 0.15  # share of the gap that a round has to close for another one with as many cells
+_FIRST_WORTHWHILE = 0.25  # the same for the first numbers of cells,
+_FEW_ATTEMPTS = 2  # so many, from which what the sensors make up cannot be judged yet
 _LEAST_WORTHWHILE = 0.01  # the same where the sensors make up little of the gap,
 _SENSOR_SHARE = 0.5  # that is, less than this share of it
 _STUCK = 0.7  # gap, as a share of that with a quarter of the cells, that is not due to the sensors
@@ -251,11 +254,10 @@ class ContinuousRun:
         gaps = [each.upper - each.lower for each in rounds]
         if len(gaps) < 2:
             return False
-        worthwhile = _WORTHWHILE
-        if len(self.attempts) > 1:
+        worthwhile = _FIRST_WORTHWHILE
+        if len(self.attempts) > _FEW_ATTEMPTS:
             left = (self.attempts[-2][1].gap - gaps[0]) / 3.0
-            if left < _SENSOR_SHARE * gaps[-1]:
-                worthwhile = _LEAST_WORTHWHILE
+            worthwhile = _LEAST_WORTHWHILE if left < _SENSOR_SHARE * gaps[-1] else _WORTHWHILE
         return gaps[-2] - gaps[-1] < worthwhile * gaps[-2]
 
     def _is_stuck(self) -> bool:
@@ -272,7 +274,7 @@ class ContinuousRun:
         """Return whether dense arrays for the first number of cells are the quickest start, and fit."""
         setting, p = model.setting, self.parameters.representation
         # Estimates, because hubs take a while to find where there are many states
-        rows = model.n_actions * setting.n_states * (FIRST_CELLS + 1) * setting.n_states
+        rows = model.n_actions * setting.n_states * _HUBS_PER_STATE * setting.n_states
         vertices = rows * (setting.n_states + self.parameters.grid.initial_points)
         return rows * setting.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
 
