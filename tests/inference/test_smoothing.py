@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from psrl_pomdp._numba.jit import running
-from psrl_pomdp._utils.arrays import Array
+from psrl_pomdp._utils.arrays import Array, Codes
 from psrl_pomdp.inference.hidden_paths import COMMON, SEGMENT, expected_transitions
 
 
-def smoothed(joint: Array, codes: Array, rows: Array) -> tuple[Array, Array, Array]:
+def smoothed(joint: Array, codes: Codes, rows: Array) -> tuple[Array, Array, Array]:
     """Return log-likelihoods, the distribution of s_1 and ξ for `joint[K, S, S', N]`."""
     n_codes, n_states, _, n_kernels = joint.shape
     flat, n = np.ascontiguousarray(joint).reshape(n_codes, -1), len(codes)

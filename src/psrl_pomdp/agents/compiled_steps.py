@@ -23,7 +23,9 @@ from ..inference.sampled_filter import (
     refresh_due,
     update_sampled_filter,
 )
-from .lookahead import CompiledPolicy, best_action, value_at
+from .lookahead import CompiledPolicy as CompiledPolicy
+from .lookahead import best_action as best_action
+from .lookahead import value_at
 
 # Why `run_episode` returned.
 STEPS_DONE, EPISODE_OVER, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3, 4
