@@ -152,7 +152,7 @@ def test_the_old_names_work_and_warn() -> None:
 def test_the_old_command_works_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
     main(["doubt", "railway", "--horizon", "20", "--seeds", "2", "--workers", "1", "--json"])
     out, err = capsys.readouterr()
-    assert "psrl-pomdp doubt is now psrl-pomdp sensitivity; the old name works until version 0.3" in err
+    assert "psrl-pomdp doubt is now psrl-pomdp sensitivity; the old name works until version 0.4" in err
     document = json.loads(out)
     for old, new in zip(document["doubts"], document["rows"], strict=True):
         assert (old["knows"], old["learns"]) == (new["known_dynamics"], new["learned_dynamics"])

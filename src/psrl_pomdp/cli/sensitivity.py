@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..analysis import RegretCurve
     from ..studies.sensor_sensitivity import SensorSensitivity
 
-OLD_NAME = "doubt"  # of the command; it works until version 0.3
+OLD_NAME = "doubt"  # of the command; it works until version 0.4
 _EXAMPLES = """\b
 Examples:
   psrl-pomdp sensitivity railway --range 0.05 --horizon 500
