@@ -57,8 +57,10 @@ class CompiledPolicy(NamedTuple):
     actions: Index  # [N]: the action of each vector, which is a node of the controller
     successors: Index  # [N, O]: the node that follows each observation
     node: Index  # [1]: the present node of the controller; −1 if the policy is a function of the belief
-    likelihood: Array  # [A, O + 1, S']: η(o | s′) of the observations that the plan tells apart, and ones
-    codes: Index  # [O]: the codes of these observations if steps have matrices by code; else empty
+    # [A, O + 1, S']: η(o | s′) of the observations that the plan tells apart, and ones; empty if these are in
+    # the matrices.
+    likelihood: Array
+    codes: Index  # [O]: the codes of what the plan tells apart if steps have matrices by code; else empty
     observation_of: Index  # [R]: the observation of each code, −1 if it is incomplete; empty without codes
     cost: Array  # [A, S]
     action_values: Array  # [A]: c(b, a) + E[v(b′)]; computed if the policy is a function of the belief
@@ -84,7 +86,9 @@ class EnvironmentState(NamedTuple):
     transition: Array  # [A, S, S']
     matrices: Array  # [K, S, S']: those of the steps (`inference.step_codes`)
     likelihood: Array  # [A, R, S']
-    emission: Array  # [A, S or 1, S', R]: the probability of each code; empty if observations have no numbers
+    # [A, S or 1, S', R]: the probability of each code. If observations have no numbers, [A, S, 1, C]: that of
+    # each seen cost, of which there may be none.
+    emission: Array
     cost: Array  # [A, S]
     present: Index  # [2]: the state, and the observation (its code) that the agent has not processed yet
     belief: Array  # [S]: h_t(·; θ*)
@@ -138,7 +142,12 @@ def lookahead_value(policy: CompiledPolicy, sampled: SampledFilter, action: int)
         first = action * len(policy.observation_of)
         for o in range(len(policy.codes)):
             unnormalized(sampled.matrices, first + policy.codes[o], belief, joint)
-            total += value_at(policy.vectors, joint)
+            if policy.likelihood.shape[1] == 0:
+                total += value_at(policy.vectors, joint)
+            for x in range(policy.likelihood.shape[1] - 1):  # cells of a density, beside seen costs
+                for t in range(n_states):
+                    predicted[t] = joint[t] * policy.likelihood[action, x, t]
+                total += value_at(policy.vectors, predicted)
         policy.action_values[action] = total
         return
     for t in range(n_states):
@@ -251,7 +260,11 @@ def environment_step(
     stride = len(environment.matrices) // len(environment.transition)
     if len(rows) > 0:
         observation = state + (action * n_states if rows.shape[1] > n_states else 0)
-        filtered(transition, rows[i, observation], belief, environment.after)
+        matrix, place, n_costs = action, observation, environment.emission.shape[3]
+        if n_costs > 0:
+            paid = sample_categorical(environment.emission[action, previous, 0], uniforms[1])
+            matrix, observation = action * stride + paid, place * (n_costs + 1) + paid
+        filtered(environment.matrices[matrix], rows[i, place], belief, environment.after)
     else:
         emission = environment.emission[action, previous if environment.emission.shape[1] > 1 else 0]
         observation = sample_categorical(emission[state], uniforms[1])

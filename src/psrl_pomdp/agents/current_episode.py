@@ -13,7 +13,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from ..inference.sampled_filter import SampledFilter
-from ..inference.step_codes import MISSING, Reading, StepCodes, likelihood_rows
+from ..inference.step_codes import Reading, StepCodes, likelihood_rows
 from ..models import Setting
 from ..planning import Plan
 from ..sensors.base import ContinuousSensor
@@ -65,7 +65,7 @@ class CurrentEpisode:
         """Return the likelihoods of what came after an action under θ_k, shape [S′]."""
         if reading.row is None:
             return np.asarray(codes.likelihood[action, reading.code])
-        if self.setting is None or reading.code == MISSING:
+        if self.setting is None or codes.is_missing(reading.code):
             return reading.row
         sensor = self.setting.sensor  # the sampled one
         assert isinstance(sensor, ContinuousSensor)
@@ -76,9 +76,14 @@ class CurrentEpisode:
         """Return the number that the plan gives what came after an action; −1 if it is missing."""
         if not codes.has_rows:
             return int(codes.observation_of[reading.code])
-        if reading.code == MISSING or not self.is_compiled:
+        cost = reading.code % (codes.n_costs + 1)
+        if (
+            codes.is_missing(reading.code)
+            or not self.is_compiled
+            or (codes.n_costs and cost == codes.n_costs)
+        ):
             return -1
-        return int(self.plan.cell(action, reading.value))
+        return int(self.plan.cell(action, reading.value)) * max(codes.n_costs, 1) + cost
 
     def find_node(self) -> None:
         """Move a finite-state controller to the node for the belief, after a missing observation."""
