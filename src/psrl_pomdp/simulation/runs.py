@@ -148,10 +148,11 @@ class Simulation:
         if self.checkpoint_times is not None and (self.checkpoint_times < 1).any():
             raise InvalidModelError(f"checkpoint {self.checkpoint_times.min()}: they count from 1")
         self.step_codes = StepCodes(model.setting)
-        if count_of_codes(self.step_codes) > _MOST_CODES:
+        n = count_of_codes(self.step_codes)
+        if n > _MOST_CODES:
             raise InvalidModelError(
-                f"{count_of_codes(self.step_codes)} different observations, or pairs of observation and cost, "
-                f"are too many to record: at most {_MOST_CODES}"
+                f"{n} different observations, or pairs of observation and cost, are too many to record: at "
+                f"most {_MOST_CODES}"
             )
         self._own_sensor = None if self.episodic_agent is None else self.episodic_agent.setting.sensor
         self.environment, self.first_observation = new_environment(model, self.step_codes, self.rng)
