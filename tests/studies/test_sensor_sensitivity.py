@@ -1,6 +1,7 @@
 """Errors in the observation model: they stay within their range, and a wider range costs more."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -130,6 +131,20 @@ def test_the_command() -> None:
     assert "--seed" in CliRunner().invoke(command, [*asked, "--seed", "-1"]).output
     shown = CliRunner().invoke(command, asked, catch_exceptions=False).output
     assert "largest error" in shown
+
+
+def test_ctrl_c_prints_the_rows_that_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("psrl_pomdp.studies.executors.local", lambda n: nullcontext())
+    monkeypatch.setattr("psrl_pomdp.cli.sensitivity._progress", stop)
+    found = CliRunner().invoke(command, ["tiger", "--horizon", "5", "--seeds", "2", "--json"])
+    assert found.exit_code == 130
+    assert "interrupted: 1 of 4 sizes of error are complete" in found.stderr
+    [row] = json.loads(found.stdout)["rows"]
+    assert row["range"] == 0.0
 
 
 def test_the_old_names_work_and_warn() -> None:
