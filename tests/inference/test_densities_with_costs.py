@@ -122,7 +122,7 @@ def test_an_ensemble_sums_over_paths(name: str, law: str) -> None:
     )
     past, space, free = posterior._past, posterior._space, posterior._rows
     space.fit(past.length)
-    logs, moves = hmc.log_likelihood_and_expected_transitions(free, posterior._log_rows, past, space)
+    logs, moves = hmc.log_likelihood_and_expected_transitions(free, posterior._log_rows, [past], space)
     assert np.exp(logs) == pytest.approx(weights, rel=1e-12)
     wanted = np.stack([each.transitions for each in exact], axis=-1).reshape(6, 3, -1)
     assert moves[free.where.reshape(-1)] == pytest.approx(wanted, abs=1e-12)
