@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.arrays import Array
+from ..errors import OutOfOrderError
 from ..models import Setting
 from ..protocols import ModelSample
 from ..sensors.gaussian import GaussianSensor
@@ -85,7 +86,8 @@ class GaussianPosterior(DirichletPosterior):
         self._possible.now[:] = True  # a Gaussian reading excludes no state
 
     def _update_steps(self, steps: Steps) -> None:
-        self._need_start("update")
+        if not self.time:
+            raise OutOfOrderError("update before start")
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)
