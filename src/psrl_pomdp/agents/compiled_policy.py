@@ -35,13 +35,16 @@ def policy_of(plan: Solution, belief: Array, setting: Setting, codes: StepCodes)
     )
     if codes.has_rows:
         assert plan.quantized_setting is not None
-        found = found._replace(likelihood=StepCodes(plan.quantized_setting).likelihood)
+        finite = plan.quantized_setting.replace(seen_cost=None)
+        found = found._replace(likelihood=StepCodes(finite).likelihood)
     return found
 
 
 def empty_policy(setting: Setting, codes: StepCodes) -> CompiledPolicy:
     """Return a placeholder for an agent without a plan, or with a plan of a user's own planner."""
     by_code = codes.full_codes if codes.by_code else np.zeros(0, np.int64)
+    if codes.by_code and codes.has_rows:
+        by_code = np.arange(codes.n_costs)  # of each cost, with a reading that came
     return CompiledPolicy(
         vectors=np.zeros((1, setting.n_states)),
         columns=np.zeros((setting.n_states, 1)),
@@ -49,7 +52,7 @@ def empty_policy(setting: Setting, codes: StepCodes) -> CompiledPolicy:
         actions=np.zeros(1, np.int64),
         successors=np.zeros((1, max(1, len(codes.full_codes))), np.int64),
         node=np.array([-1]),
-        likelihood=codes.likelihood,
+        likelihood=codes.likelihood[:, :0] if codes.by_code else codes.likelihood,
         codes=by_code,
         observation_of=codes.observation_of if codes.by_code else np.zeros(0, np.int64),
         cost=setting.cost,

@@ -69,7 +69,9 @@ class EnvironmentState(NamedTuple):
     transition: Array  # [A, S, S']
     matrices: Array  # [K, S, S']: those of the steps (`inference.step_codes`)
     likelihood: Array  # [A, R, S']
-    emission: Array  # [A, S or 1, S', R]: the probability of each code; empty if observations have no numbers
+    # [A, S or 1, S', R]: the probability of each code. If observations have no numbers, [A, S, 1, C]: that of
+    # each seen cost, of which there may be none.
+    emission: Array
     cost: Array  # [A, S]
     present: Index  # [2]: the state, and the observation (its code) that the agent has not processed yet
     belief: Array  # [S]: h_t(·; θ*)
@@ -166,7 +168,11 @@ def environment_step(
     stride = len(environment.matrices) // len(environment.transition)
     if len(rows) > 0:
         observation = state + (action * n_states if rows.shape[1] > n_states else 0)
-        filtered(transition, rows[i, observation], belief, environment.after)
+        matrix, place, n_costs = action, observation, environment.emission.shape[3]
+        if n_costs > 0:
+            paid = sample_categorical(environment.emission[action, previous, 0], uniforms[1])
+            matrix, observation = action * stride + paid, place * (n_costs + 1) + paid
+        filtered(environment.matrices[matrix], rows[i, place], belief, environment.after)
     else:
         emission = environment.emission[action, previous if environment.emission.shape[1] > 1 else 0]
         observation = sample_categorical(emission[state], uniforms[1])

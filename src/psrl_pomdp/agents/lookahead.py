@@ -23,8 +23,10 @@ class CompiledPolicy(NamedTuple):
     actions: Index  # [N]: the action of each vector, which is a node of the controller
     successors: Index  # [N, O]: the node that follows each observation
     node: Index  # [1]: the present node of the controller; −1 if the policy is a function of the belief
-    likelihood: Array  # [A, O + 1, S']: η(o | s′) of the observations that the plan tells apart, and ones
-    codes: Index  # [O]: the codes of these observations if steps have matrices by code; else empty
+    # [A, O + 1, S']: η(o | s′) of the observations that the plan tells apart, and ones; empty if these are in
+    # the matrices.
+    likelihood: Array
+    codes: Index  # [O]: the codes of what the plan tells apart if steps have matrices by code; else empty
     observation_of: Index  # [R]: the observation of each code, −1 if it is incomplete; empty without codes
     cost: Array  # [A, S]
     action_values: Array  # [A]: c(b, a) + E[v(b′)]; computed if the policy is a function of the belief
@@ -119,7 +121,12 @@ def lookahead_value(policy: CompiledPolicy, sampled: SampledFilter, action: int)
         first = action * len(policy.observation_of)
         for o in range(len(policy.codes)):
             unnormalized(sampled.matrices, first + policy.codes[o], belief, joint)
-            total += next_value(policy, joint)
+            if policy.likelihood.shape[1] == 0:
+                total += next_value(policy, joint)
+            for x in range(policy.likelihood.shape[1] - 1):  # cells of a density, beside seen costs
+                for t in range(n_states):
+                    predicted[t] = joint[t] * policy.likelihood[action, x, t]
+                total += next_value(policy, predicted)
         policy.action_values[action] = total
         return
     for t in range(n_states):

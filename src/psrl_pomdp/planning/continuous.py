@@ -94,6 +94,8 @@ class Rung:
         for a in range(n_actions):
             low = cells.of(a).edges[:-1]
             parents[a, : len(low)] = np.searchsorted(earlier.of(a).edges[1:-1], low, side="right")
+        n_costs = self.upper.n_observations // cells.n_observations  # those that are seen with a reading
+        parents = (parents[:, :, None] * n_costs + np.arange(n_costs)).reshape(n_actions, -1)
         found = np.take_along_axis(controller.successors, parents[controller.actions], axis=1)
         return np.ascontiguousarray(found)
 
@@ -253,7 +255,8 @@ class ContinuousRun(BoundedRun):
             self.parameters,
             upper.with_slack(cells.error),
         )
-        if warm_start is not None and warm_start.controller.successors.shape[1] == cells.n_observations:
+        n_joint = bracket.quantized_setting.n_joint_observations
+        if warm_start is not None and warm_start.controller.successors.shape[1] == n_joint:
             bounds.warm_start(warm_start.controller)
         self.sparse = SparseRung(bracket, lower.states), bounds
 
