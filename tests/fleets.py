@@ -13,6 +13,7 @@ from psrl_pomdp import POMDP, DirichletPrior, DirichletSensor, Fleet, PlanningBu
 from psrl_pomdp.sensors import NormalInverseGammaSensor
 
 SEPARATED = problem("separated")
+FAMILY: Any = SEPARATED.family
 RAILWAY = problem("railway")
 COARSE = PlanningBudget(min_tolerance=0.05, max_tolerance=0.2, max_work=1_000_000)
 
@@ -41,7 +42,7 @@ def known_density() -> DirichletPrior:
 
 
 PRIORS: dict[str, Any] = {
-    "finite": SEPARATED.family,
+    "finite": FAMILY,
     "dirichlet": RAILWAY.prior,
     "unknown sensor": unknown_sensor(),
     "parametric": WearPrior(),
@@ -99,7 +100,7 @@ def play(fleet: Fleet, plant: Plant, names: Iterable[str], n: int, every: int = 
 
 def finish(fleet: Fleet) -> list[bytes]:
     """Do the work that is due, and adopt it."""
-    found = []
+    found: list[bytes] = []
     while (work := fleet.work) is not None and len(found) < 10:
         found.append(work.run())
         assert fleet.adopt(found[-1])

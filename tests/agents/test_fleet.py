@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleets import COARSE, PRIORS, RAILWAY, SEPARATED, Plant, finish, play
+from fleets import COARSE, FAMILY, PRIORS, RAILWAY, SEPARATED, Plant, finish, play
 from psrl_pomdp import (
     POMDP,
     CoarsePlanWarning,
@@ -81,14 +81,14 @@ def test_a_fleet_of_one_unit_is_an_agent(name: str) -> None:
 
 def test_units_have_their_own_beliefs_and_share_weights() -> None:
     """Each unit alone, filtered from the start by the posterior of one unit; weights are products."""
-    prior = SEPARATED.family
+    prior = FAMILY
     fleet, plant = Fleet(prior, seed=1), Plant(SEPARATED, 2)
     alone = {name: prior.posterior() for name in "abc"}
     for t in range(80):
         for name in "abc"[: 1 + t // 10]:
             reading = plant.reading(name)
             if fleet.units.count(name):
-                alone[name].update(fleet.unit(name).action, reading)
+                alone[name].update(fleet.unit(name).action or 0, reading)
             else:
                 alone[name].start(reading)
             plant.move(name, fleet.act(name, reading))
@@ -102,7 +102,7 @@ def test_units_have_their_own_beliefs_and_share_weights() -> None:
         unit = fleet.unit(name)
         assert unit.belief == pytest.approx(fleet.posterior.weights @ posterior.beliefs, abs=1e-12)
         assert unit.sampled_belief == pytest.approx(posterior.beliefs[index], abs=1e-12)
-    total = sum(fleet.unit(name).expected_counts for name in "abc")
+    total = np.sum([fleet.unit(name).expected_counts for name in "abc"], axis=0)
     assert fleet.expected_counts == pytest.approx(total, abs=1e-9)
     assert total.sum() == pytest.approx(79 + 69 + 59)
 
@@ -116,11 +116,11 @@ def test_pseudo_counts_are_those_of_all_units_and_end_episodes() -> None:
         for name in "abcd":
             action = fleet.act(name, plant.reading(name))
             plant.move(name, action)
-            total = sum(fleet.unit(each).expected_counts for each in fleet.units)
+            total = np.sum([fleet.unit(each).expected_counts for each in fleet.units], axis=0)
             pseudo = np.maximum(pseudo, np.ceil(total - 1e-9))
             assert np.array_equal(fleet.pseudo_counts, pseudo)
             over = t + 1 > last or (pseudo > 2 * begun).any()
-            doubled += t + 1 <= last and over
+            doubled += int(t + 1 <= last and over)
             assert (fleet.current_episode.number > number) == over, (t, name)
             if over:
                 assert fleet.current_episode.start == t + 1
@@ -137,7 +137,7 @@ def test_the_order_of_units_matters_only_by_rounding() -> None:
     rng = np.random.default_rng(3)
     taken = {name: rng.integers(2, size=9) for name in "abc"}
     readings = {name: rng.integers(4, size=9) for name in "abc"}
-    fleets = Fleet(SEPARATED.family, seed=1), Fleet(SEPARATED.family, seed=1)
+    fleets = Fleet(FAMILY, seed=1), Fleet(FAMILY, seed=1)
     order = [(name, t) for t in range(9) for name in "abc"], [(name, t) for name in "cab" for t in range(9)]
     for fleet, each in zip(fleets, order, strict=True):
         for name, t in each:
@@ -151,7 +151,7 @@ def test_the_order_of_units_matters_only_by_rounding() -> None:
 
 @pytest.mark.parametrize("samples", ["shared", "own"])
 def test_act_all_takes_the_steps_of_act(samples: Any) -> None:
-    one, other = (Fleet(SEPARATED.family, seed=1, samples=samples) for _ in range(2))
+    one, other = (Fleet(FAMILY, seed=1, samples=samples) for _ in range(2))
     plant = Plant(SEPARATED, 2)
     for t in range(40):
         readings = {name: plant.reading(name) for name in "cab"}
@@ -166,9 +166,9 @@ def test_act_all_takes_the_steps_of_act(samples: Any) -> None:
 def test_own_samples_differ_between_units_and_plans_are_shared() -> None:
     calls = []
 
-    def planner(*arguments: Any) -> Any:
-        calls.append(arguments)
-        return plan(arguments[0], 0.1)
+    def planner(model: POMDP, tolerance: float = 1e-2, time_limit: float | None = None) -> Any:
+        calls.append(model)
+        return plan(model, 0.1)
 
     fleet = Fleet(RAILWAY.prior, seed=1, samples="own", planner=planner)
     plant = Plant(RAILWAY, 2)
@@ -186,10 +186,10 @@ def test_own_samples_differ_between_units_and_plans_are_shared() -> None:
 
 def test_actions_of_others() -> None:
     """`taken` is `override`, by number or by name, and learning is from what was taken."""
-    fleets = [Fleet(SEPARATED.family, seed=1) for _ in range(3)]
+    fleets = [Fleet(FAMILY, seed=1) for _ in range(3)]
     for fleet in fleets:
         fleet.act("a", 0)
-    prior = SEPARATED.family
+    prior = FAMILY
     other = 1 - (fleets[0].unit("a").action or 0)
     fleets[0].act("a", 2, taken=other)
     fleets[1].override("a", other)
@@ -241,7 +241,7 @@ def test_a_unit_that_joins_in_an_episode_has_the_belief_under_its_kernel() -> No
             reading = plant.reading(f"n{i}")
             fleet.act(f"n{i}", reading)
             now = fleet.current_episode
-            own = now.setting or fleet.setting
+            own: Any = now.setting or fleet.setting
             chance = np.ones(own.n_states)
             if reading is not None and own.is_finite:
                 chance = own.first_observation[:, reading]
@@ -354,23 +354,23 @@ def test_a_saved_fleet_continues_with_the_same_bits(name: str, way: str, tmp_pat
 
 
 def test_what_cannot_be_saved_or_loaded_is_named(tmp_path: Path) -> None:
-    fleet = Fleet(SEPARATED.family, seed=1)
+    fleet = Fleet(FAMILY, seed=1)
     with pytest.raises(InvalidModelError, match="does not end in"):
         fleet.save(tmp_path / "fleet.zip")
     with pytest.raises(InvalidModelError, match="planner of your own"):
-        Fleet(SEPARATED.family, planner=lambda *a: plan(a[0], 0.1)).to_bytes()
+        Fleet(FAMILY, planner=lambda *a: plan(a[0], 0.1)).to_bytes()
     with pytest.raises(InvalidModelError, match="is code"):
         Fleet.from_bytes(Fleet(PRIORS["parametric"], seed=1).to_bytes())
     with pytest.raises(ParseError, match="not a saved fleet"):
-        Fleet.from_bytes(PSRLAgent(SEPARATED.family).to_bytes())
+        Fleet.from_bytes(PSRLAgent(FAMILY).to_bytes())
     with pytest.raises(InvalidModelError, match="samples"):
-        Fleet(SEPARATED.family, samples="none")  # type: ignore[arg-type]
+        Fleet(FAMILY, samples="none")  # type: ignore[arg-type]
     with pytest.raises(InvalidModelError, match="schedule"):
-        Fleet(SEPARATED.family, schedule=3)  # type: ignore[arg-type]
+        Fleet(FAMILY, schedule=3)  # type: ignore[arg-type]
     with pytest.raises(InvalidModelError, match="needs wait=True"):
-        Fleet(SEPARATED.family, samples="own", wait=False)
+        Fleet(FAMILY, samples="own", wait=False)
     with pytest.raises(InvalidModelError, match="planner of your own"):
-        Fleet(SEPARATED.family, wait=False, planner=lambda *a: plan(a[0], 0.1))
+        Fleet(FAMILY, wait=False, planner=lambda *a: plan(a[0], 0.1))
 
 
 # -- calls that fail --------------------------------------------------------------------------------

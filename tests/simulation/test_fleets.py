@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleets import COARSE, PRIORS, RAILWAY, SEPARATED
+from fleets import COARSE, FAMILY, PRIORS, RAILWAY, SEPARATED
 from psrl_pomdp import Fleet, InvalidModelError, PSRLAgent, plan, simulate
 from psrl_pomdp.inference.encoding import model_of
 from psrl_pomdp.simulation import FleetTrace, simulate_fleet, simulate_fleets
@@ -43,7 +43,7 @@ def test_one_unit_is_a_run_of_an_agent(name: str) -> None:
 
 def test_the_regret_a_unit_is_the_mean_over_units() -> None:
     """By the sum over all steps, written out; and the mean of the plain regret."""
-    fleet = Fleet(SEPARATED.family, seed=1)
+    fleet = Fleet(FAMILY, seed=1)
     found = simulate_fleet(SEPARATED, fleet, 3, 120, 4, checkpoints=[50, 120])
     assert list(found.units) == ["unit 1", "unit 2", "unit 3"]
     assert len({trace.observations.tobytes() for trace in found.units.values()}) == 3
@@ -56,7 +56,7 @@ def test_the_regret_a_unit_is_the_mean_over_units() -> None:
     assert [trace.horizon for trace in found.units.values()] == [120] * 3
     gaps = []
     for seed in range(25):
-        run = simulate_fleet(SEPARATED, Fleet(SEPARATED.family, seed=seed), 4, 100, seed, checkpoints=[100])
+        run = simulate_fleet(SEPARATED, Fleet(FAMILY, seed=seed), 4, 100, seed, checkpoints=[100])
         plain = 100 * (run.average_cost - 0.5 * (best.lower + best.upper))
         gaps.append(float(run.regret(best)) - plain)
     # The same mean as without the control variate; a false alarm at 5 errors has chance 6e-7.
@@ -65,9 +65,8 @@ def test_the_regret_a_unit_is_the_mean_over_units() -> None:
 
 def test_runs_in_parallel_are_the_runs_one_after_the_other() -> None:
     """And independent of the other seeds."""
-    arguments: Any = (SEPARATED, SEPARATED.family, 2, 40)
-    one = simulate_fleets(*arguments, [1, 2, 3], checkpoints=[40])
-    two = simulate_fleets(*arguments, [3, 1], workers=2, checkpoints=[40])
+    one = simulate_fleets(SEPARATED, FAMILY, 2, 40, [1, 2, 3], checkpoints=[40])
+    two = simulate_fleets(SEPARATED, FAMILY, 2, 40, [3, 1], workers=2, checkpoints=[40])
     for a, b in ((one[2], two[0]), (one[0], two[1])):
         for name, trace in a.units.items():
             assert np.array_equal(trace.actions, b.units[name].actions)
@@ -89,7 +88,7 @@ def test_late_work_is_counted() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    fleet = Fleet(SEPARATED.family, seed=1)
+    fleet = Fleet(FAMILY, seed=1)
     for units in (0, [], ["a", "a"]):
         with pytest.raises(InvalidModelError, match="units"):
             simulate_fleet(SEPARATED, fleet, units, 10)

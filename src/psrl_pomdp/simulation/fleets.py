@@ -162,7 +162,7 @@ def simulate_fleet(
             model,
             _Unit(fleet, name),
             [*seeds, u],
-            checkpoints=times,
+            checkpoints=times.tolist(),
             every_step=every_step,
             driver="streaming",
         )
