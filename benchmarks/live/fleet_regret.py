@@ -2,13 +2,14 @@
 
     python benchmarks/live/fleet_regret.py                              railway, T = 1000, 8 seeds
     python benchmarks/live/fleet_regret.py --units 1,40 --horizon 10000 --seeds 4 --workers 2
-    python benchmarks/live/fleet_regret.py --late 10                    plans and refreshes come ten steps late
+    python benchmarks/live/fleet_regret.py --late 10                    plans and refreshes come late
 
-The dynamics are unknown with the problem's own prior; the sensor is known. Every unit has its own hidden state.
-A row has the means over seeds of the regret a unit at T/10, T/4, T/2 and T, in costs scaled to [0, 1], the
-standard error at T, its ratio to that of a unit alone, the regret of all units together, the episodes and the
-processor seconds of a run. Regrets are estimated with the control variate of a plan to 1e-6. The last line says
-whether the largest fleet with one shared sample reaches a fifth of the regret of a unit alone.
+The dynamics are unknown with the problem's own prior; the sensor is known. Every unit has its own hidden
+state. A row has the means over seeds of the regret a unit at T/10, T/4, T/2 and T, in costs scaled to [0,
+1], the standard error at T, its ratio to that of a unit alone, the regret of all units together, the
+episodes and the processor seconds of a run. Regrets are estimated with the control variate of a plan to
+1e-6. The last line says whether the largest fleet with one shared sample reaches a fifth of the regret of a
+unit alone.
 """
 
 from __future__ import annotations

@@ -32,13 +32,13 @@ def fleet_of(name: str, **more: Any) -> tuple[Fleet, Plant]:
 def until(fleet: Fleet, plant: Plant, names: str, kind: str) -> Any:
     """The next work of a kind; work of the other kind is done at once."""
     for _ in range(400):
-        work = fleet.work
-        if work is not None and work.kind == kind:
+        work: Any = fleet.work
+        if work is None:
+            play(fleet, plant, names, 1)
+        elif work.kind == kind:
             return work
-        if work is not None:
+        else:
             fleet.adopt(work.run())
-            continue
-        play(fleet, plant, names, 1)
     pytest.fail(f"no {kind} was due")
 
 
