@@ -49,7 +49,8 @@ def test_before_the_first_plan_the_least_immediate_cost_is_taken() -> None:
         action = fleet.act(name, plant.reading(name))
         assert action == int(np.argmin(fleet.setting.cost @ fleet.unit(name).belief))
         assert fleet.late_steps == i + 1
-    assert isinstance(fleet.work, PlanWork)
+    found: Any = fleet.work
+    assert isinstance(found, PlanWork)
     assert fleet.episode_records() == ()
     finish(fleet)
     assert fleet.current_episode.number == 1
