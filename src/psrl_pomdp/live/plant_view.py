@@ -1,0 +1,79 @@
+"""What the service tells of a plant and of its units, as plain data. Nothing here changes the state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .engine import Engine, decision_id
+
+
+def unit_document(engine: Engine, name: str) -> dict[str, Any]:
+    """Return a unit's step, belief and last decision."""
+    unit = engine.units[name]
+    found: dict[str, Any] = {
+        "unit": name,
+        "step": unit.step,
+        "expected": unit.step + 1,
+        "present": name not in engine.left,
+        "reading": unit.reading,
+        "action": None if unit.action is None else engine.actions[unit.action],
+        "decision": None if unit.decision is None else decision_id(unit.decision),
+        "fallback": unit.fallback,
+        "alarm": unit.alarm,
+        "episode": engine.episode,
+        "shadow": engine.plant.shadow,
+        "description": unit.description,
+    }
+    if unit.step:
+        seen = engine.fleet.unit(name)
+        found["belief"] = dict(zip(engine.states, map(float, seen.belief), strict=True))
+        found["sampled_belief"] = dict(zip(engine.states, map(float, seen.sampled_belief), strict=True))
+    return found
+
+
+def plant_document(engine: Engine) -> dict[str, Any]:
+    """Return what was learned: the posterior of every row, episodes, steps that were played late."""
+    fleet, plant = engine.fleet, engine.plant
+    setting = fleet.setting
+    found: dict[str, Any] = {
+        "name": plant.name,
+        "states": list(setting.states),
+        "actions": list(setting.actions),
+        "observations": list(setting.observations) if setting.is_finite else None,
+        "cost": {
+            "kind": setting.units.kind,
+            "unit": setting.units.name,
+            "by_action_and_state": np.asarray(setting.own_cost).tolist(),
+        },
+        "shadow": plant.shadow,
+        "guards": list(plant.guards),
+        "fallback": plant.fallback,
+        "deadline": plant.deadline,
+        "units": len(engine.units),
+        "readings": engine.readings,
+        "episode": engine.episode,
+        "late_steps": int(fleet.late_steps),
+        "rows": posterior_rows(fleet),
+        "average_cost": None,
+        "episodes": [],
+        "fit": None,
+    }
+    if engine.readings:
+        info = fleet.info
+        found["average_cost"] = {
+            "of": "the sampled model of this episode",
+            "lower": float(info.plan.lower),
+            "upper": float(info.plan.upper),
+        }
+        records = fleet.episode_records()[-100:]
+        found["episodes"] = [{"start": r.start, "length": r.length, "ended": r.ended} for r in records]
+        fit = getattr(fleet, "fit", None)
+        found["fit"] = None if fit is None else str(fit)
+    return found
+
+
+def posterior_rows(fleet: Any) -> Any:
+    """Return the posterior's mean and interval of every row, if the posterior tells them."""
+    return None
