@@ -8,7 +8,6 @@ fleet's own. An event that raises `RefusedError` has changed nothing, and does n
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -62,7 +61,7 @@ class UnitState(msgspec.Struct):
     fallback: bool = False
     description: Any = None
     alarm: str | None = None
-    done: deque[tuple[int, float, int]] = msgspec.field(default_factory=deque)  # (step, time, action)
+    done: list[tuple[int, float, int]] = []  # (step, time, action)
 
 
 class Saved(msgspec.Struct):
@@ -370,7 +369,7 @@ class Engine:
             and unit.done[0][1] <= unit.time - self.memory
             and unit.done[0][0] <= unit.step - self.memory_steps
         ):
-            unit.done.popleft()
+            del unit.done[0]
 
     def _why(self, name: str, belief: Any) -> dict[str, Any]:
         """Return what the decision was made from: beliefs, costs now, advantages and the plan's bounds."""

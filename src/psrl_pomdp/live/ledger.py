@@ -409,8 +409,8 @@ class Ledger:
         begun = time.perf_counter()
         try:
             self.store.snapshot(self.head[0], self.head[1], self.engine.to_bytes())
-        except Exception as error:
-            _log.warning("no snapshot could be written: %s", error)
+        except Exception:
+            _log.exception("no snapshot could be written")
             self.store.drop_writer()
         self._snapshot_cost = time.perf_counter() - begun
         self._since_snapshot, self._snapshot_seq = 0.0, self.head[0]
