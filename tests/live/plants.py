@@ -8,21 +8,22 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 from fake_fleet import make_fleet, make_new
-from litestar import Litestar
-from litestar.testing import TestClient
 from psrl_pomdp.live.config import PlantFile, plant_from
 from psrl_pomdp.live.events import RefusedError, Row
 from psrl_pomdp.live.ledger import Ledger, Request
 from psrl_pomdp.live.metrics import Metrics
 from psrl_pomdp.live.opening import open_log
 from psrl_pomdp.live.routes import make_app
+from psrl_pomdp.live.server import listen
 from psrl_pomdp.live.service import Service
 from psrl_pomdp.live.store import Store
 from psrl_pomdp.live.stream import Broadcast
@@ -56,9 +57,17 @@ def running(
         store.close()
 
 
+class Http(httpx.Client):
+    """A client of a service in this process."""
+
+    service: Service
+
+
 @contextmanager
-def serving(database: str, found: PlantFile | None = None) -> Iterator[TestClient[Litestar]]:
-    """A client of a service on a database."""
+def serving(database: str, found: PlantFile | None = None) -> Iterator[Http]:
+    """A client of a service on a database: a real server on a port of the loopback interface."""
+    import uvicorn
+
     found = found or plant()
     store = Store(database, create=True)
     try:
@@ -69,12 +78,21 @@ def serving(database: str, found: PlantFile | None = None) -> Iterator[TestClien
         broadcast = Broadcast(store, metrics)
         ledger = Ledger(store, metrics, make_fleet, broadcast.publish)
         ledger.start()
+        service = Service(ledger, tokens, metrics, broadcast)
+        server = uvicorn.Server(uvicorn.Config(make_app(service), log_config=None, ws="none"))
+        listener = listen("127.0.0.1", 0)
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
         try:
-            app = make_app(Service(ledger, tokens, metrics, broadcast))
-            with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
-                client.headers.pop("origin", None)
+            port = listener.getsockname()[1]
+            with Http(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30.0) as client:
+                client.service = service
                 yield client
         finally:
+            broadcast.close()
+            server.should_exit = True
+            thread.join(timeout=30)
+            listener.close()
             ledger.close()
     finally:
         store.close()

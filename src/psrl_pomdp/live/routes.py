@@ -61,8 +61,9 @@ def _service(request: Http) -> Service:
 
 
 @post("/v1/units/{unit:str}/readings", status_code=200)
-async def post_reading(request: Http, unit: str) -> Response[bytes]:
+async def post_reading(request: Http) -> Response[bytes]:
     """Take one reading in and answer with a decision."""
+    unit = str(request.path_params["unit"])
     begun, service = time.perf_counter(), _service(request)
     who = await service.admit(request, "operate")
     data = await service.body(request)
@@ -119,8 +120,9 @@ async def get_units(request: Http) -> Response[bytes]:
 
 
 @get("/v1/units/{unit:str}")
-async def get_unit(request: Http, unit: str) -> Response[bytes]:
+async def get_unit(request: Http) -> Response[bytes]:
     """Tell a unit's step, belief and last decision."""
+    unit = str(request.path_params["unit"])
     service = _service(request)
     await service.admit(request, "read")
 
@@ -133,8 +135,9 @@ async def get_unit(request: Http, unit: str) -> Response[bytes]:
 
 
 @put("/v1/units/{unit:str}")
-async def put_unit(request: Http, unit: str) -> Response[bytes]:
+async def put_unit(request: Http) -> Response[bytes]:
     """Create or describe a unit, or bring one back that has left."""
+    unit = str(request.path_params["unit"])
     service = _service(request)
     who = await service.admit(request, "operate")
     body = document(await service.body(request), dict[str, Any])
@@ -144,16 +147,18 @@ async def put_unit(request: Http, unit: str) -> Response[bytes]:
 
 
 @delete("/v1/units/{unit:str}", status_code=200)
-async def delete_unit(request: Http, unit: str) -> Response[bytes]:
+async def delete_unit(request: Http) -> Response[bytes]:
     """Let a unit leave; its history stays, and its next reading brings it back."""
+    unit = str(request.path_params["unit"])
     service = _service(request)
     who = await service.admit(request, "operate")
     return answer(await service.wait(service.ledger.take(Wanted("leave", unit, {}, key_of(request), who))))
 
 
 @get("/v1/units/{unit:str}/history")
-async def get_history(request: Http, unit: str) -> Response[bytes]:
+async def get_history(request: Http) -> Response[bytes]:
     """Give a page of a unit's events."""
+    unit = str(request.path_params["unit"])
     service = _service(request)
     await service.admit(request, "read")
     after, most = _number(request, "after", 0), min(_number(request, "limit", 100), _MOST_IN_PAGE)
@@ -170,8 +175,9 @@ async def get_history(request: Http, unit: str) -> Response[bytes]:
 
 
 @get("/v1/decisions/{decision:str}")
-async def get_decision(request: Http, decision: str) -> Response[bytes]:
+async def get_decision(request: Http) -> Response[bytes]:
     """Tell why: the belief, the costs now, the advantages, θ_k and the plan's certified interval."""
+    decision = str(request.path_params["decision"])
     service = _service(request)
     await service.admit(request, "read")
     store = service.ledger.store
@@ -197,8 +203,9 @@ async def get_decision(request: Http, decision: str) -> Response[bytes]:
 
 
 @post("/v1/decisions/{decision:str}/override", status_code=200)
-async def post_override(request: Http, decision: str) -> Response[bytes]:
+async def post_override(request: Http) -> Response[bytes]:
     """Note that an operator did something else."""
+    decision = str(request.path_params["decision"])
     service = _service(request)
     who = await service.admit(request, "operate")
     body = document(await service.body(request), OverrideBody)

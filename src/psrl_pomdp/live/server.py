@@ -128,6 +128,7 @@ def serve(
                     log_config=None,
                     access_log=False,
                     lifespan="on",
+                    ws="none",
                     timeout_keep_alive=75,
                     timeout_graceful_shutdown=10,
                     limit_concurrency=2000,
