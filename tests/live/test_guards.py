@@ -143,7 +143,9 @@ def test_a_model_file_lies_beside_the_plant_file(tmp_path: Path) -> None:
     from psrl_pomdp import save
 
     save(problem("machine-repair"), tmp_path / "machine.json")
-    (tmp_path / "plant.toml").write_text('model = "machine.json"\nfallback = 3\nprior = "dirichlet"\n', "utf-8")
+    (tmp_path / "plant.toml").write_text(
+        'model = "machine.json"\nfallback = 3\nprior = "dirichlet"\n', "utf-8"
+    )
     found: PlantFile = read_plant(tmp_path / "plant.toml")
     model = found.make_model()
     assert model.setting.fingerprint == problem("machine-repair").setting.fingerprint

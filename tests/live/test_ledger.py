@@ -287,7 +287,10 @@ def test_a_plant_file_that_describes_another_plant_is_refused_by_its_key(databas
         pass
     for change in ({"seed": 4}, {"model": "tiger"}, {"prior": "dirichlet"}):
         (key,) = change
-        with pytest.raises(LiveError, match=rf"machines: {key}: "), running(database, plant(**{"fallback": "0", **change})):
+        with (
+            pytest.raises(LiveError, match=rf"machines: {key}: "),
+            running(database, plant(**{"fallback": "0", **change})),
+        ):
             pass
     with running(database, plant(guards=["at most one replace a day"])) as ledger:
         assert ledger.engine is not None

@@ -22,7 +22,9 @@ def database(tmp_path: Path) -> str:
     return str(tmp_path / "plant.db")
 
 
-def post(client: Http, unit: str, step: int | None = None, reading: Any = "good", key: str = "", **more: Any) -> Any:
+def post(
+    client: Http, unit: str, step: int | None = None, reading: Any = "good", key: str = "", **more: Any
+) -> Any:
     body = {"reading": reading, **more} | ({} if step is None else {"step": step})
     headers = {"Idempotency-Key": key} if key else {}
     return client.post(f"/v1/units/{unit}/readings", content=json.dumps(body), headers=headers)
@@ -99,7 +101,13 @@ def test_a_name_that_no_unit_can_have_is_refused(database: str, unit: str) -> No
 
 def test_what_is_not_there_is_a_problem(database: str) -> None:
     with serving(database) as client:
-        for path in ("/v1/units/none", "/v1/decisions/d999", "/v1/decisions/x", "/v1/nothing", "/v1/units/none/history"):
+        for path in (
+            "/v1/units/none",
+            "/v1/decisions/d999",
+            "/v1/decisions/x",
+            "/v1/nothing",
+            "/v1/units/none/history",
+        ):
             found = client.get(path)
             assert (found.status_code, found.json()["status"]) == (404, 404)
         assert client.post("/v1/plant").status_code == 405
@@ -354,7 +362,9 @@ def test_metrics_and_the_schema_describe_the_service(database: str) -> None:
         for path in handler.paths
         for method in handler.http_methods
     }
-    assert described == {(method, path) for method, path in routes if method in ("GET", "POST", "PUT", "DELETE")}
+    assert described == {
+        (method, path) for method, path in routes if method in ("GET", "POST", "PUT", "DELETE")
+    }
 
 
 def test_a_database_that_takes_no_writes_is_503_with_retry_after(database: str) -> None:

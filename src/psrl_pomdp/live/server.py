@@ -6,10 +6,12 @@ import asyncio
 import gc
 import ipaddress
 import logging
+import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -149,10 +151,24 @@ def serve(
 
 
 def stopping_server(config: Any, stopping: Callable[[], None]) -> Any:
-    """Return a server of uvicorn whose streams end when it is told to stop."""
+    """Return a server of uvicorn that is told to stop by a signal, and lets the program go on after that.
+
+    uvicorn itself raises the signal again when it has stopped, which would end the program before its last
+    snapshot.
+    """
     import uvicorn
 
     class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            numbers = (signal.SIGINT, signal.SIGTERM)
+            before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+            try:
+                yield
+            finally:
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
         def handle_exit(self, sig: int, frame: Any) -> None:
             stopping()
             super().handle_exit(sig, frame)

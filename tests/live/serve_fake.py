@@ -1,0 +1,55 @@
+"""`psrl-pomdp serve` with the small fleet of the tests, as processes that can be killed.
+
+It reads commands from stdin: `start PORT` forks a server, which prints its address; `wait` waits for the end
+of the server and prints its exit code. A forked server need not import everything anew.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+
+def main() -> None:
+    sys.path.insert(0, str(Path(__file__).parent))
+    import uvicorn  # noqa: F401 - so that servers find it imported
+    from fake_fleet import make_fleet, make_new
+    from psrl_pomdp.live import ledger, routes, store  # noqa: F401
+    from psrl_pomdp.live.config import read_plant
+    from psrl_pomdp.live.server import log_as_json, serve
+
+    plant = read_plant(sys.argv[1])
+    plant.make_model()
+    child = 0
+    for line in iter(sys.stdin.readline, ""):
+        word, _, port = line.strip().partition(" ")
+        if word == "wait":
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+            continue
+        child = os.fork()
+        if child:
+            print(child, flush=True)
+            continue
+        code = 1
+        try:
+            log_as_json()
+            serve(
+                plant,
+                sys.argv[2],
+                port=int(port),
+                make_new=make_new,
+                make_fleet=make_fleet,
+                started=lambda url: print(url, flush=True),
+            )
+            code = 0
+        except Exception:
+            traceback.print_exc()
+            print("failed", flush=True)
+        finally:
+            os._exit(code)
+
+
+if __name__ == "__main__":  # the worker process imports this file, too
+    main()
