@@ -5,8 +5,10 @@
 The agent has Dirichlet rows. No episode ends and no refresh happens in the step that is shown. All code runs
 interpreted, so that the profiler sees every call. Reads of properties, and what they call, are left out. A
 function that is compiled by default is one stop of the walk, at the file of the function that Python calls;
-with `--inside`, the walk shows the functions that it calls too. The last line counts all changes of file, and
-those that are left without the snapshot that undoes a failed call.
+with `--inside`, the walk shows the functions that it calls too. A count by reading is larger if it enters
+compiled functions too, where it has every function of a loop once, or if it counts properties that compute
+something. The last line counts all changes of file, and those that are left without the snapshot that undoes
+a failed call.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from .integrations.registration import register_with_gymnasium
 if TYPE_CHECKING:
     from ._utils.issues import Issue
     from .agents.baselines import RandomAgent
+    from .agents.fleet import Fleet
+    from .agents.fleet_units import Log
     from .agents.planning_budget import PlanningBudget
     from .agents.psrl import PSRLAgent
     from .agents.schedules import DoublingSchedule, FixedSchedule, Schedule, TSDESchedule
@@ -94,12 +96,14 @@ __all__ = [
     "FinitePosterior",
     "FinitePrior",
     "FixedSchedule",
+    "Fleet",
     "GammaSensor",
     "GaussianSensor",
     "ImpossibleObservationError",
     "InvalidModelError",
     "Issue",
     "LabelWarning",
+    "Log",
     "LogNormalSensor",
     "MixturePrior",
     "MixtureSensor",
@@ -170,6 +174,8 @@ _PACKAGES = {
         "Schedule",
         "TSDESchedule",
     ),
+    "agents.fleet": ("Fleet",),
+    "agents.fleet_units": ("Log",),
     "agents.psrl": ("PSRLAgent",),
     "_utils.issues": ("Issue",),
     "testing.checks": ("check_agent", "check_model", "check_planner", "check_posterior"),

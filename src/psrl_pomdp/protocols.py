@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from .agents.episode_records import EpisodeRecord
     from .inference.filter_bank import FilterBank
     from .inference.kernel_groups import KernelGroup
+    from .inference.learned_tables import LearnedTable
     from .inference.sampled_filter import PossibleStates, RefreshRule, SampledFilter
     from .inference.step_codes import Steps
     from .models import POMDP, Setting
+    from .planning.solution import ControllerRun
+    from .planning.upper.evaluation import Controller
+    from .sensors.dirichlet import DirichletSensor
 
 # A number or a name, a real number, or a vector; None is a missing observation.
 Observation: TypeAlias = int | str | float | npt.ArrayLike | None
@@ -178,6 +182,100 @@ class GroupsKernels(Protocol):
 
 
 @runtime_checkable
+class LearnsTables(Protocol):
+    """A prior that states whether the observation model and the costs are unknown.
+
+    If one of them is, every sampled kernel has a setting of its own (`ModelSample.setting`). All priors
+    without these members have a known observation model and known costs.
+    """
+
+    @property
+    def learns_sensor(self) -> bool:
+        """Whether the observation model is unknown."""
+
+    @property
+    def learns_costs(self) -> bool:
+        """Whether the costs are unknown, and seen."""
+
+    def impossible_part(self, setting: Setting, kernel_index: int | None = None) -> str | None:
+        """Return a part of a sampled setting that has probability 0 under the prior, or None.
+
+        The part is "observation", "first_observation", "seen_cost" or "cost". `kernel_index` is the number of
+        the sampled kernel, if the prior has finitely many. An agent in a file is checked with this method.
+        """
+
+
+@runtime_checkable
+class HasRenamingEvidence(Protocol):
+    """A prior that states how much it says against a renaming of the hidden states."""
+
+    def renaming_evidence(self, states: npt.NDArray[np.int64]) -> float:
+        """Return the divergence of the renamed prior from the prior, in nats.
+
+        The new state s is the old state `states[s]`. The result is 0 if the renaming leaves the prior
+        unchanged, and infinite if observations tell the renamed model from the model, or if the prior rules
+        the renamed model out.
+        """
+
+
+@runtime_checkable
+class TakesUnknownSensor(Protocol):
+    """A prior over kernels that can be combined with an unknown observation model."""
+
+    def with_unknown_sensor(self, setting: Setting, sensor: DirichletSensor) -> Prior:
+        """Return the same prior over kernels in `setting`, with an observation model drawn from `sensor`."""
+
+
+@runtime_checkable
+class DirichletRows(Prior, Protocol):
+    """A prior with independent Dirichlet rows, to which counts of transitions can be added."""
+
+    @property
+    def concentration(self) -> Array:
+        """The concentration of each row, shape [A, S, S']; known rows contain their distributions."""
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Which rows are known, shape [A, S]."""
+
+    @property
+    def row(self) -> npt.NDArray[np.int64]:
+        """Numbers of the rows, shape [A, S]: pairs (a, s) with the same number share their row."""
+
+
+@runtime_checkable
+class HasKind(Protocol):
+    """A prior with a name for studies and their results. Other priors are called by their class."""
+
+    @property
+    def kind(self) -> str:
+        """The name, such as "dirichlet"."""
+
+
+@runtime_checkable
+class SharesParameters(Protocol):
+    """A posterior of θ that can take the histories of several units, each with its own hidden state.
+
+    All units have the same θ: an observation of any of them updates f, and beliefs belong to units.
+    """
+
+    def new_unit(self) -> Self:
+        """Return the posterior of another unit, which has no observations yet."""
+
+    def sample_index(self, rng: np.random.Generator) -> int:
+        """Draw the number of a kernel from f."""
+
+    def member(self, number: int) -> ModelSample:
+        """Return a kernel by number, with the belief h_t(·; θ) of this unit."""
+
+    def belief_of(self, sample: ModelSample) -> Array:
+        """Return the belief of this unit under a sampled model; zeros if its observations are impossible."""
+
+    def wait_for_refreshes(self, wait: bool) -> None:
+        """Say whether an ensemble is moved when it should be, or only by `refresh`."""
+
+
+@runtime_checkable
 class SamplesWithBelief(Protocol):
     """A posterior that returns a sampled kernel together with its belief, without filtering again."""
 
@@ -201,6 +299,17 @@ class Summarizable(Protocol):
 
     def distance(self, kernel: Array) -> float:
         """Return E‖θ − kernel‖₁ under the posterior, averaged over all rows."""
+
+
+@runtime_checkable
+class ReportsTables(Protocol):
+    """A posterior that reports what is known of an unknown observation model and of unknown costs."""
+
+    def learned_sensor(self) -> LearnedTable | None:
+        """Return what is known of the observation model, or None if it was known before."""
+
+    def learned_costs(self) -> LearnedTable | None:
+        """Return what is known of the costs, or None if they were known before."""
 
 
 @runtime_checkable
@@ -307,6 +416,62 @@ class Solution(Protocol):
 
     def action(self, belief: Array) -> int:
         """Return the action of the policy at a belief, shape [S]."""
+
+
+@runtime_checkable
+class AlphaVectorPolicy(Solution, Protocol):
+    """A solution whose policy is a set of vectors or a finite-state controller. Compiled code can follow it.
+
+    The entries of the vectors are for the states in `states`. Without nodes to follow, an agent chooses the
+    action that is best after one step of lookahead with the vectors, and does not call `action`.
+    """
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """The states that the initial distribution can reach, in increasing order."""
+
+    @property
+    def controller(self) -> Controller:
+        """The actions, the vectors and the successors of the nodes."""
+
+    @property
+    def quantized_setting(self) -> Setting | None:
+        """The setting with cells of readings that the policy is for; None for finite observations."""
+
+    def cell(self, action: int | None, reading: float) -> int:
+        """Return the number of the cell that contains a reading after an action."""
+
+    def follow(self, belief: Array) -> ControllerRun:
+        """Return a run of the controller that starts at the node for a belief, shape [S]."""
+
+
+@runtime_checkable
+class ScaledBounds(Solution, Protocol):
+    """A solution that states its bounds as costs in [0, 1], and how far they are apart."""
+
+    @property
+    def lower_cost(self) -> float:
+        """The lower bound."""
+
+    @property
+    def upper_cost(self) -> float:
+        """The upper bound."""
+
+    @property
+    def blind_cost(self) -> float:
+        """An upper bound on the average cost of the best constant action."""
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap between the bounds as a fraction of what is at stake (`psrl_pomdp.planning.accuracy`)."""
+
+
+class CostPromise(Solution, Protocol):
+    """A solution that promises an average cost in its model."""
+
+    @property
+    def promised_cost(self) -> float:
+        """The average cost of the policy that the planner promises or estimates, in [0, 1]."""
 
 
 class Planner(Protocol):

@@ -12,7 +12,7 @@ import pytest
 
 from commands import run
 from psrl_pomdp import plan, problem, save
-from psrl_pomdp.analysis.assumptions import bellman_of
+from psrl_pomdp.analysis.aspects import bellman_of
 
 SHORT = ("--horizon", "200", "--seeds", "4")
 

@@ -113,7 +113,7 @@ def test_an_ensemble_sums_over_paths(name: str, first: bool) -> None:
     )
     past, space, free = posterior._past, posterior._space, posterior._rows
     space.fit(past.length)
-    logs, moves = hmc.log_likelihood_and_expected_transitions(free, posterior._log_rows, past, space)
+    logs, moves = hmc.log_likelihood_and_expected_transitions(free, posterior._log_rows, [past], space)
     start = float(INITIAL @ begin)  # the history's h_1 is normalized
     assert np.exp(logs) * start == pytest.approx(weights, rel=1e-12)
     wanted = np.stack([e.transitions for e in exact], axis=-1).reshape(6, 3, -1)
@@ -146,9 +146,9 @@ def test_paths_are_drawn_as_often_as_expected() -> None:
     posterior = lived("gaussian", 20, size=32, seed=4)
     free, past, space = posterior._rows, posterior._past, posterior._space
     same = np.repeat(posterior._log_rows[:, :, :1], 32, axis=-1)
-    _, expected = hmc.log_likelihood_and_expected_transitions(free, same, past, space)
+    _, expected = hmc.log_likelihood_and_expected_transitions(free, same, [past], space)
     rng = np.random.default_rng(0)
-    drawn = np.concatenate([gibbs(free, same, past, space, rng)[1] for _ in range(300)], axis=-1)
+    drawn = np.concatenate([gibbs(free, same, [past], space, rng)[1] for _ in range(300)], axis=-1)
     error = drawn.std(axis=-1) / np.sqrt(drawn.shape[-1]) + 1e-12
     assert np.abs((drawn.mean(axis=-1) - expected[..., 0]) / error).max() < 4.5
 
@@ -157,12 +157,12 @@ def test_the_gradient_is_that_of_the_log_density() -> None:
     posterior = lived("vectors", 40)
     free, past, space = posterior._rows, posterior._past, posterior._space
     z = np.random.default_rng(0).standard_normal(posterior._log_rows.shape)
-    _, gradient = hmc.log_density(free, z, past, space)
+    _, gradient = hmc.log_density(free, z, [past], space)
     for r, t in np.ndindex(*free.concentration.shape):
         up, down = z.copy(), z.copy()
         up[r, t] += 1e-5
         down[r, t] -= 1e-5
-        rise = hmc.log_density(free, up, past, space)[0] - hmc.log_density(free, down, past, space)[0]
+        rise = hmc.log_density(free, up, [past], space)[0] - hmc.log_density(free, down, [past], space)[0]
         assert gradient[r, t] == pytest.approx(rise / 2e-5, abs=1e-5)
 
 

@@ -186,12 +186,12 @@ def test_the_gradient_is_that_of_the_log_density() -> None:
     rows, past, space = posterior._rows, posterior._past, posterior._space
     possible = rows.concentration > 0
     z = np.where(possible[..., None], rng.standard_normal(posterior._log_rows.shape), -np.inf)
-    _, gradient = hmc.log_density(rows, z, past, space)
+    _, gradient = hmc.log_density(rows, z, [past], space)
     for r, t in np.argwhere(possible):
         up, down = z.copy(), z.copy()
         up[r, t] += 1e-5
         down[r, t] -= 1e-5
-        rise = hmc.log_density(rows, up, past, space)[0] - hmc.log_density(rows, down, past, space)[0]
+        rise = hmc.log_density(rows, up, [past], space)[0] - hmc.log_density(rows, down, [past], space)[0]
         assert gradient[r, t] == pytest.approx(rise / 2e-5, abs=1e-5)
     assert not gradient[~possible].any()
 
@@ -297,9 +297,9 @@ def _log_rows(rows: FreeRows, kernel: Array) -> Array:
 def _moved(posterior: DirichletPosterior, log_rows: Array, move: str, rng: np.random.Generator) -> Array:
     rows, past, space = posterior._rows, posterior._past, posterior._space
     if move == "gibbs":
-        return gibbs(rows, log_rows, past, space, rng)[0]
+        return gibbs(rows, log_rows, [past], space, rng)[0]
     # A step so long that a good part of the proposals must be refused.
-    return hamiltonian(rows, log_rows, past, space, AdaptationState(step=1.4), rng)
+    return hamiltonian(rows, log_rows, [past], space, AdaptationState(step=1.4), rng)
 
 
 @pytest.mark.parametrize("move", ["gibbs", "hmc"])

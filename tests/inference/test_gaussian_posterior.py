@@ -92,7 +92,7 @@ def test_filters_and_passes_are_sums_over_paths(name: str, first: bool, readings
     assert posterior.expected_counts == pytest.approx(counts, abs=1e-12)
     group, past = posterior.group, posterior._past
     group.space.fit(past.length)
-    logs = group.log_likelihood(past, group.now)
+    logs = group.log_likelihood([past], group.now)
     assert logs - logs[0] == pytest.approx(np.log(chances / chances[0]), abs=1e-10)
     belief, visits = group.beliefs_and_visits(past)
     assert belief == pytest.approx(posterior.beliefs.T, abs=1e-12)
@@ -125,8 +125,8 @@ def test_a_refresh_agrees_with_the_forward_recursion() -> None:
     posterior.update_many(actions, readings)
     posterior.refresh()
     again = GaussianPosterior(prior, np.random.default_rng(0), size=20)
-    again._groups = posterior._groups
-    again._filters = again._new_filters(again._groups, np.full(20, 0.05))
+    again._shared.groups = posterior._groups
+    again._shared.banks[0] = again._new_filters(again._groups, np.full(20, 0.05))
     again._rule.least[:] = 0.0
     again.start(0.2)
     again.update_many(actions, readings)
@@ -154,7 +154,7 @@ def test_sums_of_readings_along_paths(monkeypatch: pytest.MonkeyPatch, name: str
     monkeypatch.setattr(NormalInverseGammaSensor, "draw_given", recorded)
     rng = np.random.default_rng(1)
     for _ in range(150):
-        group.sweep(same, past, rng)
+        group.sweep(same, [past], rng)
     sums = np.concatenate(found, axis=-1)
     kernel, means, sds = posterior.kernels[0], same.means[..., 0], same.sds[..., 0]
     begin = stats.norm.pdf(0.4, means, sds) if first else np.ones(3)
@@ -293,10 +293,10 @@ def test_renamings_are_accepted_where_states_are_exchangeable() -> None:
     posterior.start(0.1)
     posterior.update_many([0, 1] * 20, np.linspace(-2.0, 2.0, 40))
     group = posterior.group
-    after = group.rename_states(group.now, posterior._past, np.random.default_rng(1))
+    after = group.rename_states(group.now, posterior.histories, np.random.default_rng(1))
     assert (after.means != group.now.means).any(axis=0).mean() > 0.9
-    logs = group.log_likelihood(posterior._past, group.now)
-    assert group.log_likelihood(posterior._past, after) == pytest.approx(logs, abs=1e-9)
+    logs = group.log_likelihood(posterior.histories, group.now)
+    assert group.log_likelihood(posterior.histories, after) == pytest.approx(logs, abs=1e-9)
     assert np.sort(after.means, axis=0) == pytest.approx(np.sort(group.now.means, axis=0))
 
 

@@ -70,7 +70,7 @@ def test_one_renaming_mixes_the_names() -> None:
     posterior = _lived(flat(blank()), 200, 400)
     rows, past, space = posterior._rows, posterior._past, posterior._space
     one_way = np.repeat(posterior._log_rows[..., :1], 400, axis=-1)
-    after = rename_states(rows, one_way, past, space, np.random.default_rng(1))
+    after = rename_states(rows, one_way, [past], space, np.random.default_rng(1))
     before = _first_column(rows, one_way)
     share = np.mean(np.sign(_first_column(rows, after)) == np.sign(before))
     assert abs(share - 0.5) < 5 * 0.5 / np.sqrt(400)
@@ -112,12 +112,12 @@ def test_moves_leave_the_joint_posterior_invariant(move: str) -> None:
         log_rows = np.repeat(_log_rows_of(rows, world.kernel, world.setting)[..., None], 4, axis=-1)
         for _ in range(2):
             if move == "gibbs":
-                log_rows = gibbs(rows, log_rows, past, space, rng)[0]
+                log_rows = gibbs(rows, log_rows, [past], space, rng)[0]
             elif move == "hmc":
                 # A step so long that a good part of the proposals must be refused.
-                log_rows = hamiltonian(rows, log_rows, past, space, AdaptationState(step=1.2), rng)
+                log_rows = hamiltonian(rows, log_rows, [past], space, AdaptationState(step=1.2), rng)
             else:
-                log_rows = rename_states(rows, log_rows, past, space, rng)
+                log_rows = rename_states(rows, log_rows, [past], space, rng)
         moved = type(posterior._group)(rows, log_rows, None, posterior._group.initial, space)  # type: ignore[arg-type]
         kernels = np.concatenate([world.kernel[None], moved.kernels.transpose(3, 0, 1, 2)])
         settings = [world.setting, *map(moved.setting_of, range(4))]
@@ -169,7 +169,7 @@ def test_a_renaming_that_the_prior_excludes_costs_nothing(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(refresh, "log_likelihood", evaluated)
     rows, past, space = posterior._rows, posterior._past, posterior._space
-    after = rename_states(rows, posterior._log_rows, past, space, np.random.default_rng(1))
+    after = rename_states(rows, posterior._log_rows, [past], space, np.random.default_rng(1))
     assert after is posterior._log_rows
 
 
@@ -178,8 +178,8 @@ def test_a_renamed_model_has_the_same_likelihood() -> None:
     posterior = _lived(flat(blank(3)), 40, 64)
     rows, past, space = posterior._rows, posterior._past, posterior._space
     proposed, hopeful = permutations.renamed(rows, posterior._log_rows, np.random.default_rng(2))
-    before = refresh.log_likelihood(rows, posterior._log_rows, past, space)
-    assert refresh.log_likelihood(rows, proposed, past, space) == pytest.approx(before, abs=1e-9)
+    before = refresh.log_likelihood(rows, posterior._log_rows, [past], space)
+    assert refresh.log_likelihood(rows, proposed, [past], space) == pytest.approx(before, abs=1e-9)
     assert 30 < hopeful.sum() < 64  # five sixths, and never the identity
     for number, pi in enumerate(rows.permutations):
         mapped = permutations.row_map(rows, pi)

@@ -74,7 +74,7 @@ def test_a_refresh_of_one_group_finds_beliefs_and_visits_and_leaves_the_others()
         posterior._refresh([g])
         assert posterior.group_weights == pytest.approx(before, abs=1e-12)
         changed = (posterior.kernels != kernels).any(axis=(1, 2, 3))
-        begin, end = posterior._ends[g - 1], posterior._ends[g]
+        begin, end = posterior._groups.ends[g - 1], posterior._groups.ends[g]
         assert changed[begin:end].mean() > 0.5
         assert not changed[:begin].any()
         assert not changed[end:].any()
@@ -96,7 +96,7 @@ def evidence(prior: WearPrior, world: Draw, points: int = 150) -> float:
     """log ∫ P(observations | φ) f(φ) dφ / P(o_1), by the midpoint rule."""
     posterior = prior.posterior(np.random.default_rng(0))
     replay(posterior, world.history)
-    target = HistoryTarget(prior, posterior._past, {}, np.zeros(2))
+    target = HistoryTarget(prior, posterior.histories, {}, np.zeros(2))
     grid = (np.arange(points) + 0.5) / points
     logs = target.log_likelihood(np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2))
     return float(logs.max() + np.log(np.exp(logs - logs.max()).mean()))

@@ -48,7 +48,7 @@ def target_after(prior: ParametricPrior, length: int, seed: int) -> tuple[Histor
     history = lived(prior, length, rng).history
     posterior = prior.posterior(rng)
     replay(posterior, history)
-    return HistoryTarget(prior, posterior._past, {}, np.full(2, 0.1)), history
+    return HistoryTarget(prior, posterior.histories, {}, np.full(2, 0.1)), history
 
 
 # -- the likelihood and its gradient ----------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_refresh_resamples_by_weight() -> None:
     posterior.start(0)
     group: Any = posterior._groups[0]
     weights = np.arange(group.size) ** 2 / np.square(np.arange(group.size)).sum()
-    after = group.refreshed(weights, posterior._past, np.random.default_rng(1)).parameters
+    after = group.refreshed(weights, posterior.histories, np.random.default_rng(1)).parameters
     counts = (after[:, None] == group.parameters[None]).all(axis=2).sum(axis=0)
     assert counts.sum() == group.size
     assert np.abs(counts - group.size * weights).max() < 1.0

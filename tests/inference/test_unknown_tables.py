@@ -202,7 +202,7 @@ def test_likelihoods_expected_counts_and_visits_are_sums_over_paths(
     posterior = begun(prior, first, steps)
     rows, past, space = posterior._rows, posterior._past, posterior._space
     exact = sums_of(posterior, first, steps)
-    logs, expected = hmc.log_likelihood_and_expected_transitions(rows, posterior._log_rows, past, space)
+    logs, expected = hmc.log_likelihood_and_expected_transitions(rows, posterior._log_rows, [past], space)
     # Known tables: the passes start from h_1, which is divided by the probability of the first observation.
     if first is not None and not rows.learns_from_first:
         begin = prior.setting.first_observation
@@ -211,8 +211,8 @@ def test_likelihoods_expected_counts_and_visits_are_sums_over_paths(
     assert np.exp(logs) == pytest.approx([one.likelihood for one in exact], rel=1e-12)
     wanted = np.stack([by_row(posterior, one, first) for one in exact], axis=-1)
     assert expected == pytest.approx(wanted, abs=1e-12)
-    assert log_likelihood(rows, posterior._log_rows, past, space) == pytest.approx(
-        hmc.log_likelihood_and_expected_transitions(rows, posterior._log_rows, past, space)[0], abs=1e-12
+    assert log_likelihood(rows, posterior._log_rows, [past], space) == pytest.approx(
+        hmc.log_likelihood_and_expected_transitions(rows, posterior._log_rows, [past], space)[0], abs=1e-12
     )
     group = posterior._group
     belief, visits = beliefs_and_visits(group.kernels, past, space, group.factors, group.start(past))
@@ -268,13 +268,13 @@ def test_the_gradient_is_that_of_the_log_density(prior: DirichletPrior) -> None:
     possible = rows.concentration > 0
     drawn = np.random.default_rng(6).standard_normal(posterior._log_rows.shape)
     z = np.where(possible[..., None], drawn, -np.inf)
-    density, gradient = hmc.log_density(rows, z, past, space)
+    density, gradient = hmc.log_density(rows, z, [past], space)
     assert not gradient[~possible].any()
     for r, k in np.argwhere(possible):
         up, down = z.copy(), z.copy()
         up[r, k] += 1e-5
         down[r, k] -= 1e-5
-        rise = hmc.log_density(rows, up, past, space)[0] - hmc.log_density(rows, down, past, space)[0]
+        rise = hmc.log_density(rows, up, [past], space)[0] - hmc.log_density(rows, down, [past], space)[0]
         assert gradient[r, k] == pytest.approx(rise / 2e-5, abs=1e-7), (r, k)
     # The density itself, up to a constant: the sum over paths at the same rows.
     group = posterior._group
@@ -301,7 +301,7 @@ def test_paths_are_drawn_as_often_as_expected(prior: DirichletPrior) -> None:
     rows, past, space = posterior._rows, posterior._past, posterior._space
     same = np.repeat(posterior._log_rows[..., :1], 400, axis=-1)
     rng = np.random.default_rng(7)
-    drawn = np.concatenate([gibbs(rows, same, past, space, rng)[1] for _ in range(10)], axis=-1)
+    drawn = np.concatenate([gibbs(rows, same, [past], space, rng)[1] for _ in range(10)], axis=-1)
     exact = every_joint_path(tables_of(prior, posterior.kernels[0], posterior._setting_of(0)), first, steps)
     wanted = by_row(posterior, exact, first)
     error = np.maximum(drawn.std(axis=-1), 0.02) / np.sqrt(drawn.shape[-1])

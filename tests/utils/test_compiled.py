@@ -280,7 +280,7 @@ def test_an_ensemble_does_the_same_interpreted_and_compiled(prior: pp.DirichletP
             actions = [agent.act(reading), *(agent.act(k % 2, cost) for k, cost in enumerate(costs))]
             own: Any = agent.posterior
             own.refresh()
-            moved = hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)
+            moved = hamiltonian(own._rows, own._log_rows, own.histories, own._space, own.tuning, own._rng)
             found.append((actions, digest(own.weights, own.kernels, own.expected_counts, moved)))
     assert found[0] == found[1]
 

@@ -8,19 +8,18 @@ from .._utils.arrays import Array
 from ..inference.sampled_filter import SampledFilter
 from ..inference.step_codes import StepCodes
 from ..models import Setting
-from ..planning import Plan
-from ..protocols import Solution
+from ..protocols import AlphaVectorPolicy, Solution
 from .compiled_steps import CompiledPolicy
 
 
 def policy_of(plan: Solution, belief: Array, setting: Setting, codes: StepCodes) -> CompiledPolicy:
-    """Return a plan's policy over all states of the model; a placeholder if the plan is not a `Plan`.
+    """Return a plan's policy over all states of the model; a placeholder if compiled code cannot follow it.
 
     The states that the plan leaves out cannot be reached, so that their entries of the vectors do not matter.
     If the plan is a finite-state controller, it starts at the node for `belief`. `setting` is that of the
     planned model, and `codes` are those of the steps.
     """
-    if not isinstance(plan, Plan):
+    if not isinstance(plan, AlphaVectorPolicy):
         return empty_policy(setting, codes)
     controller = plan.controller
     vectors = np.zeros((len(controller), setting.n_states))

@@ -10,63 +10,94 @@ import numpy as np
 from .._utils.arrays import Array
 from ..errors import CoarsePlanWarning
 from ..models import POMDP, Setting
-from ..models.structure import reachable_states
-from ..planning import Plan, plan
+from ..planning import plan
 from ..planning.accuracy import COARSE, Accuracy
-from ..protocols import FiniteSupport, Solution
+from ..planning.solve import usable_start
+from ..protocols import FiniteSupport, ScaledBounds, Solution
 from .planning_budget import DENSITY_RTOL, FINITE_RTOL, GENERAL_RTOL, one_over, one_over_root
 
 if TYPE_CHECKING:
-    from .psrl import PSRLAgent
+    from ..planning import Plan
+    from .learner import Learner
 
 
-def episode_tolerance(agent: PSRLAgent, start: int) -> float:
+def episode_tolerance(agent: Learner, start: int) -> float:
     """Return ε_k for the episode that starts at t_k = `start`."""
     default = one_over if isinstance(agent.prior, FiniteSupport) else one_over_root
     return agent.budget.tolerance_at(start, default)
 
 
-def plan_for(agent: PSRLAgent, model: POMDP, index: int | None, tolerance: float) -> tuple[Solution, float]:
+def plan_for(agent: Learner, model: POMDP, index: int | None, tolerance: float) -> tuple[Solution, float]:
     """Return π*(·; θ_k) to within `tolerance`, and the operations that planning took.
 
     `model` has the kernel θ_k, and the sampled observation model and costs if these are unknown.
 
     Plans for the kernels of a finite set are stored and refined. Other plans start from the last one.
     """
-    if index is not None and isinstance(agent.prior, FiniteSupport):
-        earlier, model, rtol = agent.plans.get(index), agent.prior.model(index), FINITE_RTOL
-        if earlier is not None and _is_accurate(agent, earlier, tolerance, rtol):
-            return earlier, 0.0
-    else:
-        earlier = agent.last_plan
-        rtol = GENERAL_RTOL if agent.setting.is_finite else DENSITY_RTOL
+    known = known_plan(agent, index, tolerance)
+    if known is not None:
+        return known, 0.0
+    earlier, model, rtol = _inputs(agent, model, index)
     if agent.planner is not plan:
         found, work = agent.planner(model, tolerance, agent.budget.time_limit), 0.0
     else:
-        near = earlier if isinstance(earlier, Plan) and earlier.states == reachable_states(model) else None
-        found = agent.budget.solve(model, tolerance, near, rtol)
+        found = agent.budget.solve(model, tolerance, usable_start(earlier, model), rtol)
         work = found.rounds[-1].work if found.rounds else 0.0
-        if index is not None and isinstance(earlier, Plan) and earlier.gap < found.gap:
-            found = earlier  # both are for the same kernel
+        if index is not None and earlier is not None and _gap(agent, earlier) < _gap(agent, found):
+            return _noted(agent, earlier, index), work  # both are for the same kernel
+    return _noted(agent, found, index), work
+
+
+def known_plan(agent: Learner, index: int | None, tolerance: float) -> Solution | None:
+    """Return a plan for kernel `index` of a finite set that is accurate enough, if there is one."""
+    earlier = None if index is None else agent.plans.get(index)
+    if earlier is None or not _is_accurate(agent, earlier, tolerance, FINITE_RTOL):
+        return None
+    return earlier
+
+
+def plan_inputs(agent: Learner, model: POMDP, index: int | None) -> tuple[POMDP, Plan | None, float]:
+    """Return the model that is planned for, the plan from which planning starts, and the relative gap."""
+    earlier, model, rtol = _inputs(agent, model, index)
+    return model, usable_start(earlier, model), rtol
+
+
+def _inputs(agent: Learner, model: POMDP, index: int | None) -> tuple[Solution | None, POMDP, float]:
+    """Return the earlier plan, the model and the relative gap for a sampled kernel."""
+    if index is not None and isinstance(agent.prior, FiniteSupport):
+        return agent.plans.get(index), agent.prior.model(index), FINITE_RTOL
+    return agent.last_plan, model, GENERAL_RTOL if agent.setting.is_finite else DENSITY_RTOL
+
+
+def _noted(agent: Learner, found: Solution, index: int | None) -> Solution:
+    """Note the newest plan, from which the next one may start, and return it."""
     if index is not None:
         agent.plans = {**agent.plans, index: found}  # not in place, because a snapshot may hold the old ones
     agent.last_plan = found
-    return found, work
+    return found
 
 
-def _is_accurate(agent: PSRLAgent, earlier: Solution, tolerance: float, rtol: float) -> bool:
+def _gap(agent: Learner, found: Solution) -> float:
+    """Return the width of the interval of costs in [0, 1]."""
+    lower, upper = scaled_bounds(found, agent.setting)
+    return upper - lower
+
+
+def _is_accurate(agent: Learner, earlier: Solution, tolerance: float, rtol: float) -> bool:
     """Return whether an earlier plan is accurate enough for `tolerance`."""
     lower, upper = scaled_bounds(earlier, agent.setting)
-    blind = earlier.blind_cost if isinstance(earlier, Plan) else 1.0
+    blind = earlier.blind_cost if isinstance(earlier, ScaledBounds) else 1.0
     budget = agent.budget
     wanted = Accuracy.of(tolerance, budget.rtol or rtol, budget.atol, agent.setting.units)
     return upper - lower <= wanted.allowed(lower, upper, blind)
 
 
-def warn_of_coarse_plan(agent: PSRLAgent) -> None:
+def warn_of_coarse_plan(agent: Learner) -> None:
     """Warn about the first coarse plan of an agent, from a function that `act` or `play` runs."""
     found, rtol = agent.current_episode.plan, agent.budget.rtol or 0.0
-    if agent.warned_of_coarse_plan or not isinstance(found, Plan) or found.relative_gap <= max(COARSE, rtol):
+    if agent.warned_of_coarse_plan or not isinstance(found, ScaledBounds):
+        return
+    if found.relative_gap <= max(COARSE, rtol):
         return
     agent.warned_of_coarse_plan = True
     warnings.warn(
@@ -80,7 +111,7 @@ def warn_of_coarse_plan(agent: PSRLAgent) -> None:
 
 def scaled_bounds(found: Solution, setting: Setting) -> tuple[float, float]:
     """Return the bounds of a plan as costs in [0, 1]."""
-    if isinstance(found, Plan):
+    if isinstance(found, ScaledBounds):
         return found.lower_cost, found.upper_cost
     low, high = sorted(setting.units.to_scaled([found.lower, found.upper]).tolist())
     return low, high

@@ -29,8 +29,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from .._utils.arrays import Array, Index
@@ -50,7 +48,13 @@ from ..protocols import Compilable, FiniteSupport, ModelSample, Observation, Pla
 from . import agent_state, compiled_driver, episode_planning, reporting
 from . import compiled_steps as steps
 from .compiled_policy import new_sampled_filter, policy_of
-from .current_episode import CurrentEpisode, before_first_episode, new_clock, start_clock
+from .current_episode import (
+    CurrentEpisode,
+    before_first_episode,
+    likelihoods,
+    new_clock,
+    start_clock,
+)
 from .episode_records import REASONS, EpisodeRecord, Info
 from .log_learning import learn_from_log
 from .planning_budget import PlanningBudget, Tolerance
@@ -162,8 +166,10 @@ class PSRLAgent(AtomicCalls):
         """Update f_{t+1}, h_{t+1} and m̃_{t+1}, and start the next episode if the current one is over."""
         codes, episode = self.step_codes, self.current_episode
         reading = codes.reading(action, observation, cost)
-        has_nodes = episode.policy.node[0] >= 0  # the policy is a finite-state controller
-        number = episode.observation_number(codes, action, reading) if has_nodes else -1
+        likelihood = reading.likelihood
+        if codes.has_rows and episode.setting is not None:  # θ_k has a sensor of its own
+            likelihood = likelihoods(codes, episode.setting, action, reading)
+        number = episode.observation_number(codes, action, reading) if episode.has_nodes else -1
         if isinstance(self.posterior, TakesReadings):  # which are checked already
             self.posterior.update_reading(action, reading)
         else:
@@ -173,11 +179,11 @@ class PSRLAgent(AtomicCalls):
             episode.sampled_filter,
             self.episode_clock,
             self.posterior.expected_counts,
-            episode.likelihoods(codes, action, reading),
+            likelihood,
             codes.matrix_number(action, reading.code) if codes.by_code else action,
             number,
         )
-        if has_nodes and number == -1:
+        if episode.has_nodes and number == -1:
             episode.find_node()
         self.end_episode_if_over()
 
@@ -231,12 +237,7 @@ class PSRLAgent(AtomicCalls):
         episode = self.current_episode
         if episode.is_compiled:
             return int(steps.best_action(episode.policy, episode.sampled_filter))
-        chosen = episode.plan.action(episode.belief)
-        if not isinstance(chosen, int | np.integer) or not 0 <= chosen < self.setting.n_actions:
-            raise InvalidModelError(
-                f"the plan chose action {chosen!r}: a number from 0 to {self.setting.n_actions - 1} is wanted"
-            )
-        return int(chosen)
+        return episode.planned_action(self.setting.n_actions)
 
     # -- many steps at a time, and a log --------------------------------------------------------
 
@@ -244,7 +245,7 @@ class PSRLAgent(AtomicCalls):
     def can_compile(self) -> bool:
         """Whether `play` can run this agent.
 
-        It can after the first action, if the plan is a `Plan` and the posterior has a bank of filters.
+        It can after the first action, if the plan is an `AlphaVectorPolicy` and the posterior `Compilable`.
         """
         compiled = self.current_episode.is_compiled and isinstance(self.posterior, Compilable)
         if self.step_codes.has_rows and self.current_episode.setting is not None:

@@ -21,13 +21,13 @@ from .._serialization.archives import SizeLimit, as_saved_agent, pack
 from .._serialization.contents import VERSION, Contents, opened
 from .._serialization.random_streams import StreamState, stream_in, stream_out
 from ..errors import InvalidModelError
+from ..inference.choosing import learns_tables
 from ..inference.dirichlet_prior import learned_setting
 from ..inference.dirichlet_prior import ties_of as ties_of
-from ..inference.gaussian_posterior import GaussianPosterior
 from ..inference.prior_files import is_code, posterior_in, posterior_out, prior_in, prior_out
 from ..models import Kind, Setting, Units
 from ..planning import Plan, plan
-from ..planning.plan_files import plan_from_bytes
+from ..planning.plan_files import has_file, plan_from_bytes
 from ..sensors.base import ContinuousSensor
 from ..sensors.costs import SeenCosts
 from ..sensors.gaussian import GaussianSensor
@@ -207,9 +207,9 @@ def _set_episodes(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata)
         getattr(agent.episode_clock, own)[...] = given
     if metadata.present.number:
         kernel, belief = checks.kernel_and_belief(agent, contents, metadata)
-        has_own = agent.step_codes.unknown or isinstance(agent.posterior, GaussianPosterior)
+        has_own = learns_tables(agent.prior) or agent.step_codes.unknown
         setting = sampled_setting_in(contents, agent.setting) if has_own else None
-        if setting is not None and agent.step_codes.unknown:
+        if setting is not None:
             checks.check_sampled_setting(agent, contents, setting, metadata.present.index)
         agent.current_episode = replace(
             agent.current_episode,
@@ -249,7 +249,7 @@ def _plans_out(agent: PSRLAgent, arrays: dict[str, Any]) -> dict[str, Any]:
     stored: list[Plan] = []
 
     def number(plan: object) -> int | None:
-        if not isinstance(plan, Plan) or plan.estimate is not None:  # an estimate is planned again
+        if not has_file(plan):
             return None
         for i, other in enumerate(stored):
             if other is plan:

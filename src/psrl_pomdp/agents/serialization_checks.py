@@ -18,13 +18,11 @@ from .._serialization.contents import LARGEST_TIME, Contents
 from .._utils.arrays import Array
 from ..errors import PSRLError
 from ..inference.choosing import declared_support
-from ..inference.dirichlet_prior import DirichletPrior
-from ..inference.finite_prior import FinitePrior
+from ..inference.possible_settings import part_unlike
 from ..models import POMDP, Setting
 from ..planning import Plan
 from ..planning.verification import check_certificate, check_metadata, dynamics_of
-from ..protocols import FiniteSupport
-from ..sensors.dirichlet import DirichletCosts, DirichletTable
+from ..protocols import FiniteSupport, LearnsTables
 from ..sensors.estimated import has_bounds
 from . import compiled_steps as steps
 from .episode_records import REASONS, EpisodeRecord
@@ -36,6 +34,14 @@ if TYPE_CHECKING:
     from .serialization import AgentMetadata
 
 _TOLERANCE = 1e-6  # for the sums of distributions
+
+# The parts of a sampled setting, and their names in files.
+_PARTS_IN_FILES = {
+    "observation": "used_observation",
+    "first_observation": "used_first",
+    "seen_cost": "used_seen",
+    "cost": "used_cost",
+}
 
 
 def budget_in(contents: Contents, metadata: dict[str, Any], tolerance: Tolerance | None) -> PlanningBudget:
@@ -93,10 +99,10 @@ def check_clock(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, o
 def episodes_in(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata) -> list[EpisodeRecord]:
     """Return the records of the episodes that have ended, each of which ends where the next one starts."""
     try:
-        rows = msgspec.convert(metadata.episodes, list[_record_row()])  # type: ignore[misc]
+        rows = msgspec.convert(metadata.episodes, list[record_row()])  # type: ignore[misc]
     except msgspec.ValidationError as error:
         raise contents.refuse(f"episodes: {error}") from None
-    found = [_record(row) for row in rows]
+    found = [record_in(row) for row in rows]
     n_kernels = len(agent.prior) if isinstance(agent.prior, FiniteSupport) else 0
     for number, record in enumerate(found, start=1):
         _check_record(contents, record, number, n_kernels)
@@ -122,7 +128,7 @@ def _check_record(contents: Contents, record: EpisodeRecord, number: int, n_kern
 
 
 @cache
-def _record_row() -> Any:
+def record_row() -> Any:
     """Return the type of an `EpisodeRecord` in JSON, where null stands for NaN and infinity."""
     kinds: dict[str, Any] = {"int": int, "float": float | None, "str": str, "bool": bool}
     kinds |= {f"{name} | None": kind | None for name, kind in kinds.items()}
@@ -133,7 +139,7 @@ def _record_row() -> Any:
     return msgspec.defstruct("_Record", columns, array_like=True)
 
 
-def _record(row: Any) -> EpisodeRecord:
+def record_in(row: Any) -> EpisodeRecord:
     """Return the record in a row; null stands for NaN."""
     values: dict[str, Any] = {f.name: getattr(row, f.name) for f in fields(EpisodeRecord)}
     lacking = {f.name: np.nan for f in fields(EpisodeRecord) if f.type == "float" and values[f.name] is None}
@@ -183,61 +189,13 @@ def kernel_and_belief(agent: PSRLAgent, contents: Contents, metadata: AgentMetad
 
 def check_sampled_setting(agent: PSRLAgent, contents: Contents, sampled: Setting, index: int | None) -> None:
     """Check a sampled observation model and sampled costs against the prior."""
-    prior, told = agent.prior, agent.setting
-    if isinstance(prior, FinitePrior):
-        allowed = range(len(prior)) if index is None else [index]
-        if not any(_same_tables(sampled, prior.setting_of(m)) for m in allowed):
-            raise contents.refuse("used_observation is not an observation model of the prior")
-        return
-    sensor = prior.sensor if isinstance(prior, DirichletPrior) else None
-    costs = prior.costs if isinstance(prior, DirichletPrior) else None
-    table, first = sampled.observation, sampled.first_observation
-    if sensor is None:
-        possible = np.array_equal(table, told.observation)
+    prior = agent.prior
+    if isinstance(prior, LearnsTables):
+        part = prior.impossible_part(sampled, index)
     else:
-        by_state = sensor.counts.ndim == 2
-        possible = _is_possible(sensor, table[0] if by_state else table)
-        possible &= not by_state or (table == table[0]).all()
-    if not possible:
-        raise contents.refuse("used_observation is not possible under the prior")
-    expected = table[0] if sensor is not None and sensor.counts.ndim == 2 else told.first_observation
-    if first is not None and (expected is None or not np.array_equal(first, expected)):
-        raise contents.refuse("used_first is not possible under the prior")
-    _check_sampled_costs(contents, costs, sampled, told)
-
-
-def _check_sampled_costs(
-    contents: Contents, costs: DirichletCosts | None, sampled: Setting, told: Setting
-) -> None:
-    seen, expected = sampled.seen_cost, told.cost
-    if costs is not None and seen is not None:
-        if not _is_possible(costs, seen.probabilities):
-            raise contents.refuse("used_seen is not possible under the prior")
-        expected = told.units.to_scaled(seen.probabilities @ seen.values)
-    elif seen != told.seen_cost:
-        raise contents.refuse("used_seen is not that of the prior")
-    if np.abs(sampled.cost - expected).max() > _TOLERANCE:
-        raise contents.refuse("used_cost is not possible under the prior")
-
-
-def _is_possible(unknown: DirichletTable, table: Array) -> bool:
-    """Return whether a table has the zeros, the known rows and the ties of an unknown one."""
-    zeros = (table[~unknown.support] == 0.0).all()
-    known = np.abs(table[unknown.known] - unknown.counts[unknown.known]).max(initial=0.0) <= _TOLERANCE
-    rows = table.reshape(-1, table.shape[-1])
-    first = np.unique(unknown.row, return_index=True)[1]
-    return bool(zeros and known and (rows[first][unknown.row] == table).all())
-
-
-def _same_tables(one: Setting, other: Setting) -> bool:
-    """Return whether two settings have the same observation model, first observation and costs."""
-    first, begin = one.first_observation, other.first_observation
-    return (
-        np.array_equal(one.observation, other.observation)
-        and (begin is None if first is None else begin is not None and np.array_equal(first, begin))
-        and np.array_equal(one.cost, other.cost)
-        and one.seen_cost == other.seen_cost
-    )
+        part = part_unlike(sampled, agent.setting)
+    if part is not None:
+        raise contents.refuse(f"{_PARTS_IN_FILES[part]} is not possible under the prior")
 
 
 def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, plans: list[Plan]) -> None:

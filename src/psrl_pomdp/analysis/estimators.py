@@ -255,6 +255,7 @@ def plans_for(traces: Sequence[Trace], plans: Plan | Sequence[Plan]) -> list[Pla
     """Return one plan for each run."""
     if not traces:
         raise InvalidModelError("there are no runs")
+    # The argument is one plan or several, and the class of a single one tells which.
     each = [plans] * len(traces) if isinstance(plans, Plan) else list(plans)
     if len(each) != len(traces):
         raise InvalidModelError(f"{len(each)} plans for {len(traces)} runs: pass one, or one for each run")

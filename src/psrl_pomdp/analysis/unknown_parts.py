@@ -11,9 +11,8 @@ of kernels, because it uses only the margin ε of the laws of the observations.
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..protocols import Prior
+from ..inference.choosing import learns_costs, learns_sensor
+from ..protocols import FiniteSupport, Prior
 
 
 def unknown_parts(prior: Prior) -> tuple[str, ...]:
@@ -25,11 +24,10 @@ def unknown_parts(prior: Prior) -> tuple[str, ...]:
     >>> unknown_parts(DirichletPrior(setting, [[[1.0, 1.0], [1.0, 1.0]]], sensor=sensor))
     ('observation model',)
     """
-    parts: list[Any] = [prior, *getattr(prior, "components", ())]
-    names = {"sensor": "observation model", "costs": "costs"}
-    return tuple(
-        words for name, words in names.items() if any(getattr(each, name, None) is not None for each in parts)
-    )
+    if isinstance(prior, FiniteSupport):
+        return ()
+    parts = {"observation model": learns_sensor(prior), "costs": learns_costs(prior)}
+    return tuple(part for part, unknown in parts.items() if unknown)
 
 
 def conclusions_for_unknown(prior: Prior) -> tuple[str, ...]:
@@ -46,7 +44,7 @@ def conclusions_for_unknown(prior: Prior) -> tuple[str, ...]:
 
 def remarks_on_pairs(prior: Prior) -> tuple[str, ...]:
     """Return a remark if the prior is over finitely many pairs of a kernel and an observation model."""
-    if getattr(prior, "sensors", None) is None:
+    if not isinstance(prior, FiniteSupport) or not learns_sensor(prior):
         return ()
     message = (
         "the prior is over pairs of a kernel and an observation model: the proof of the O(log T) theorem "

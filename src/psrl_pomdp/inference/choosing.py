@@ -75,14 +75,31 @@ def default_kind(model: POMDP | None, kind: str = "") -> str:
 
 
 def kind_of(prior: Prior) -> str:
-    """Return the kind of a prior: `"finite"`, `"dirichlet"`, or the name of its class."""
-    from ..protocols import FiniteSupport
-    from . import DirichletPrior
+    """Return the kind of a prior: `"finite"`, the kind that it declares, or the name of its class."""
+    from ..protocols import FiniteSupport, HasKind
 
     if isinstance(prior, FiniteSupport):
         return FINITE
-    # Files of studies name this class by its kind; a subclass is another prior and has its own name.
-    return DIRICHLET if type(prior) is DirichletPrior else type(prior).__name__
+    return prior.kind if isinstance(prior, HasKind) else type(prior).__name__
+
+
+def learns_sensor(prior: Prior) -> bool:
+    """Return whether the observation model is unknown under a prior."""
+    from ..protocols import LearnsTables
+
+    return isinstance(prior, LearnsTables) and prior.learns_sensor
+
+
+def learns_costs(prior: Prior) -> bool:
+    """Return whether the costs are unknown under a prior."""
+    from ..protocols import LearnsTables
+
+    return isinstance(prior, LearnsTables) and prior.learns_costs
+
+
+def learns_tables(prior: Prior) -> bool:
+    """Return whether the observation model or the costs are unknown under a prior."""
+    return learns_sensor(prior) or learns_costs(prior)
 
 
 def sample_model(prior: Prior, rng: np.random.Generator, name: str = "") -> POMDP:

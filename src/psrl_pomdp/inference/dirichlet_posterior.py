@@ -6,6 +6,7 @@ The ensemble has 32 kernels, or 64 if the prior has 60 or more unknown parameter
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -14,11 +15,15 @@ from .dirichlet_prior import DirichletPrior
 from .encoding import same_prior
 from .ensemble_posterior import EnsemblePosterior
 from .ensemble_state import check_sizes, size_in
-from .kernel_groups import RowGroup
+from .kernel_groups import KernelGroup, RowGroup
+from .mode import MODE_CLOSE, MODE_PASSES, free_rows_near, mode_of_rows
 from .refresh import AdaptationState
 from .rows import FreeRows
-from .saved_states import time_in
+from .saved_states import total_time_in
 from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from .gaussian_group import GaussianGroup
 
 
 class DirichletPosterior(EnsemblePosterior):
@@ -43,22 +48,55 @@ class DirichletPosterior(EnsemblePosterior):
     (True, [[1.0, 0.0]])
     """
 
+    _group_kind: type[RowGroup | GaussianGroup] = RowGroup
+
     def __init__(self, prior: DirichletPrior, rng: np.random.Generator, size: int | None = None) -> None:
-        super().__init__(prior, [RowGroup.drawn(prior, rng, size)], rng)
+        self._prepare(prior, self._group_kind.drawn(prior, rng, size), rng)
+
+    def _prepare(self, prior: DirichletPrior, group: KernelGroup, rng: np.random.Generator) -> None:
+        """Set the attributes, with a group of kernels that is drawn or restored."""
+        super().__init__(prior, [group], rng)
 
     @classmethod
-    def resumed(
-        cls, prior: DirichletPrior, state: Mapping[str, object], rng: np.random.Generator
-    ) -> DirichletPosterior:
+    def resumed(cls, prior: DirichletPrior, state: Mapping[str, object], rng: np.random.Generator) -> Self:
         """Return the posterior that saved `state`."""
         same_prior(state, prior.fingerprint)
         size = size_in(state)
         check_sizes(state, prior.setting, size)
         posterior = cls.__new__(cls)
-        group = RowGroup.restored(prior, state, size, time_in(state))
-        EnsemblePosterior.__init__(posterior, prior, [group], rng)
+        posterior._prepare(prior, cls._group_kind.restored(prior, state, size, total_time_in(state)), rng)
         posterior.resume(state)
         return posterior
+
+    def mode(
+        self, near: Array | None = None, *, passes: int = MODE_PASSES, close: float = MODE_CLOSE
+    ) -> Array:
+        """Return a mode of the posterior, by expectation-maximization (`psrl_pomdp.inference.mode`).
+
+        Parameters
+        ----------
+        near
+            The kernel at which the iterations start, shape [A, S, S′]; by default the posterior mean.
+        passes
+            The largest number of iterations.
+        close
+            The iterations stop when no entry changes by more than this.
+
+        Returns
+        -------
+        array
+            The kernel, shape [A, S, S′].
+
+        >>> from psrl_pomdp import problem
+        >>> posterior = problem("separated").prior.posterior(np.random.default_rng(0))
+        >>> posterior.start(0)
+        >>> posterior.mode()[0, 0].round(3).tolist()
+        [0.25, 0.25, 0.25, 0.25]
+        """
+        rows = self._rows
+        start = free_rows_near(rows, self.mean() if near is None else near, self._log_rows, self.weights)
+        log_rows = mode_of_rows(rows, self.histories, start, passes=passes, close=close)
+        return np.asarray(rows.kernels(log_rows)[..., 0])
 
     @property
     def tuning(self) -> AdaptationState:

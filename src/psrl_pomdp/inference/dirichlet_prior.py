@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from .step_codes import StepCodes
 if TYPE_CHECKING:
     from .dirichlet_posterior import DirichletPosterior
     from .kernel_groups import RowGroup
+    from .rows import FreeRows
 
 _LEAST, _MOST = 1e-50, 1e15  # outside this range, samples and means lose all their digits
 
@@ -71,6 +72,7 @@ class DirichletPrior(Frozen):
     [[[0.75, 0.25], [0.0, 1.0]], [[0.5, 0.5], [1.0, 0.0]]]
     """
 
+    kind: ClassVar[str] = "dirichlet"  # the name in studies
     setting: Setting
     concentration: Array  # [A, S, S]; the known rows contain their distributions
     known: npt.NDArray[np.bool_]  # [A, S]
@@ -78,6 +80,12 @@ class DirichletPrior(Frozen):
     sensor: DirichletSensor | None
     density: NormalInverseGammaSensor | None  # Gaussian observations that are not exactly known
     costs: DirichletCosts | None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Name a subclass, which is another prior, by its class unless it has a `kind` of its own."""
+        super().__init_subclass__(**options)
+        if "kind" not in vars(cls):
+            cls.kind = cls.__name__
 
     def __init__(
         self,
@@ -158,6 +166,41 @@ class DirichletPrior(Frozen):
             sensor=unknown,
             costs=self.costs,
         )
+
+    def with_unknown_sensor(self, setting: Setting, sensor: DirichletSensor) -> DirichletPrior:
+        """Return the same prior over kernels in another setting, with an unknown observation model."""
+        return self.replace(setting=setting, sensor=sensor)
+
+    @property
+    def learns_sensor(self) -> bool:
+        """Whether the observation model is unknown: a table, or the parameters of a density."""
+        return self.sensor is not None or self.density is not None
+
+    @property
+    def learns_costs(self) -> bool:
+        """Whether the costs are unknown."""
+        return self.costs is not None
+
+    def impossible_part(self, setting: Setting, kernel_index: int | None = None) -> str | None:
+        """Return the part of a sampled setting that has probability 0 under this prior, or None."""
+        from .possible_settings import impossible_part_of_rows
+
+        return impossible_part_of_rows(self, setting)
+
+    def renaming_evidence(self, states: npt.NDArray[np.int64]) -> float:
+        """Return the divergence of the renamed prior, in nats; the new state s is the old state `states[s]`.
+
+        It is infinite if observations tell the renamed model from the model, or if the prior rules it out.
+        """
+        from .renaming_evidence import evidence_of_rows  # compiled code, as below
+
+        return evidence_of_rows(self, self._free_rows, states)
+
+    @cached_property
+    def _free_rows(self) -> FreeRows:
+        from .rows import free_rows
+
+        return free_rows(self)
 
     def sample_model(self, rng: np.random.Generator) -> POMDP:
         """Draw θ ~ f as a POMDP; an unknown observation model and unknown costs are drawn too."""

@@ -1,6 +1,4 @@
-"""Functions for any prior and posterior, and the conversion of actions and observations to checked
-numbers.
-"""
+"""Functions for any prior and posterior, and the checked numbers of actions and observations."""
 
 from __future__ import annotations
 
@@ -196,8 +194,9 @@ def _numbers(what: str, values: Many, least: int, count: int, number: Callable[[
 
 
 def step_numbers(setting: Setting, actions: Many, observations: Many) -> tuple[Index, Index]:
-    """Return the numbers of actions and of the observations after them; a missing observation, −1,
-    becomes O.
+    """Return the numbers of actions and of the observations after them.
+
+    A missing observation, −1, becomes O.
     """
     a, o = action_numbers(setting, actions), reading_numbers(setting, observations, least=-1)
     if a.shape != o.shape:

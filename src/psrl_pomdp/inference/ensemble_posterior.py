@@ -41,19 +41,19 @@ from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import sampled_filter as ensemble
 from . import snapshots
-from .encoding import Many, State, action_number
+from .encoding import Many, State
 from .ensemble_state import restore_state
-from .history import History
+from .filtered_kernels import FilteredKernels
+from .history import Histories, History
+from .joined_groups import JoinedGroups
 from .kernel_groups import KernelGroup
-from .learned_tables import TablePosterior
 from .mean_settings import mean_of_settings
-from .model_fit import ModelFit, model_fit, saved_test
 from .predictive_test import PredictiveTest
 from .refresh import beliefs_and_visits
 from .step_codes import Reading, StepCodes, Steps
 
 
-class EnsemblePosterior(TablePosterior):
+class EnsemblePosterior(FilteredKernels):
     """A posterior approximated by weighted kernels, with the belief under each kernel and expected counts.
 
     The method `posterior(rng)` of a prior constructs it.
@@ -84,37 +84,25 @@ class EnsemblePosterior(TablePosterior):
         self.prior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._rng = rng
-        self._groups = tuple(groups)
-        self._ends = np.cumsum([group.size for group in groups])
-        self.size = int(self._ends[-1])
+        joined = JoinedGroups(groups)
+        self.size = joined.size
         shares = np.asarray(weights, dtype=np.float64)
         first = np.concatenate([share * group.weights for share, group in zip(shares, groups, strict=True)])
         self._codes = groups[0].space.step_codes
-        self._filters = self._new_filters(self._groups, first)
+        self._set_filters(self._new_filters(joined, first), joined)
+        self._rule = joined.refresh_rule()
+        self._forget_history()
+
+    def _forget_history(self) -> None:
         self._past = History(self._codes)
-        n_actions, n_states = setting.n_actions, setting.n_states
-        self._used = ensemble.SampledFilter(
-            np.zeros((n_actions, n_states, n_states, 1)),
-            np.zeros((self._codes.number_of_matrices, n_states, n_states, 1)),
-            np.zeros((n_states, 1)),
-            np.zeros((n_states, 1)),
-            np.zeros(1),
-        )
-        support = np.any([group.support for group in groups], axis=0)
-        nowhere = np.zeros(n_states, dtype=bool)
-        self._possible = ensemble.PossibleStates(support, nowhere, nowhere.copy())
-        movable = np.array([group.movable for group in groups])
-        sizes = np.array([group.size for group in groups])
-        self._movable = np.flatnonzero(movable)
-        self._rule = ensemble.RefreshRule(
-            (self._ends - sizes)[movable].astype(np.int64),
-            self._ends[movable].astype(np.int64),
-            0.5 * sizes[movable],
-        )
+        self._used = ensemble.no_sampled_filter(self._codes)
+        nowhere = np.zeros(self.setting.n_states, dtype=bool)
+        self._possible = ensemble.PossibleStates(self._groups.support, nowhere, nowhere.copy())
 
     @property
-    def setting(self) -> Setting:
-        return self.prior.setting  # type: ignore[no-any-return]
+    def _groups(self) -> JoinedGroups:
+        assert self._shared.groups is not None
+        return self._shared.groups
 
     @property
     def kernels(self) -> Array:
@@ -122,36 +110,14 @@ class EnsemblePosterior(TablePosterior):
         return self._filters.transition.transpose(3, 0, 1, 2).copy()
 
     @property
-    def beliefs(self) -> Array:
-        """The belief h_t(·; θ) under each kernel of the ensemble, shape [N, S]."""
-        return self._filters.belief.T.copy()
-
-    @property
-    def weights(self) -> Array:
-        """The weights of the ensemble, shape [N]."""
-        return filtering.weights(self._filters)
-
-    @property
     def group_weights(self) -> Array:
         """The posterior probability of each group of kernels, shape [G]."""
-        return np.add.reduceat(self.weights, np.concatenate([[0], self._ends[:-1]]))
+        return np.add.reduceat(self.weights, np.concatenate([[0], self._groups.ends[:-1]]))
 
     @property
-    def effective_size(self) -> float:
-        """The effective sample size 1 / Σ w² of the ensemble."""
-        return float(1.0 / np.square(self.weights).sum())
-
-    @property
-    def fit(self) -> ModelFit | None:
-        """Whether readings have come as they were predicted; None if they cannot be tested."""
-        return model_fit(self._filters.test, self._codes)
-
-    @property
-    def expected_counts(self) -> Array:
-        """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
-        S].
-        """
-        return self._filters.expected.copy()
+    def histories(self) -> Histories:
+        """The histories of all units with the same θ that have had an observation."""
+        return [unit._past for unit in self.units if unit.time]
 
     # -- observations -----------------------------------------------------------------------------
 
@@ -159,10 +125,12 @@ class EnsemblePosterior(TablePosterior):
         """Condition on the first observation, or on nothing if it is None."""
         if self.time:
             raise OutOfOrderError("start: this posterior has already been started")
+        self._start(self._codes.first_reading(first_observation))
+
+    def _start(self, reading: Reading | None) -> None:
         past = self._past
-        past.first = reading = self._codes.first_reading(first_observation)
-        likelihood = np.concatenate([group.first_likelihood(past) for group in self._groups], axis=1)
-        initial = np.concatenate([group.initial for group in self._groups], axis=1)
+        past.first = reading
+        likelihood, initial = self._groups.first_likelihood(past), self._groups.initial
         if not filtering.start_filters(self._filters, initial, likelihood):
             past.first = None
             raise self._codes.impossible(reading, None, "the initial distribution")
@@ -170,11 +138,6 @@ class EnsemblePosterior(TablePosterior):
         past.start = begin / begin.sum() if begin.any() else begin
         self._possible.now[:] = (initial * likelihood).max(axis=1) > 0
         self.time = 1
-
-    def update(self, action: int | str, observation: Any, cost: float | None = None) -> None:
-        """Condition on action a_t, observation o_{t+1} and the seen cost of a_t; None is missing."""
-        a = action_number(self.setting, action)
-        self.update_reading(a, self._codes.reading(a, observation, cost))
 
     def update_reading(self, action: int, reading: Reading) -> None:
         """Condition on action a_t and what came after it."""
@@ -188,8 +151,7 @@ class EnsemblePosterior(TablePosterior):
         self._update_steps(self._codes.steps(actions, observations, costs))
 
     def _update_steps(self, steps: Steps) -> None:
-        if not self.time:
-            raise OutOfOrderError("update before start")
+        self._need_start("update")
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)
@@ -216,8 +178,9 @@ class EnsemblePosterior(TablePosterior):
         return self._filters, self._possible, self._rule
 
     def commit(self, steps: Steps, *, refresh: bool) -> None:
-        """Record steps that a compiled loop has taken with the filters; refresh if it stopped for a
-        refresh.
+        """Record steps that a compiled loop has taken with the filters.
+
+        `refresh` says whether the loop stopped because a refresh is due, which is done now.
         """
         past = self._past
         past.write_steps(steps)
@@ -232,50 +195,89 @@ class EnsemblePosterior(TablePosterior):
     # -- refreshes --------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Resample the kernels of every group by weight and move them, given the whole history."""
-        self._refresh(self._movable.tolist())
+        """Resample the kernels of every group by weight and move them, given the histories of all units."""
+        self._refresh(self._groups.movable.tolist())
 
     def _refresh_due(self) -> None:
-        """Refresh the groups for which a refresh is due."""
-        size = self.effective_size if len(self._movable) > 1 else 0.0
+        """Refresh the groups for which a refresh is due, or leave it to the caller."""
+        if not self._shared.waits:
+            self._shared.refresh_due = True
+            return
+        movable = self._groups.movable
+        size = self.effective_size if len(movable) > 1 else 0.0
         due = [
             int(g)
-            for i, g in enumerate(self._movable)
-            if len(self._movable) == 1 or ensemble.group_due(self._filters, self._rule, i, size)
+            for i, g in enumerate(movable)
+            if len(movable) == 1 or ensemble.group_due(self._filters, self._rule, i, size)
         ]
         self._refresh(due)
 
     def _refresh(self, chosen: list[int]) -> None:
         with np.errstate(divide="ignore"):
             logs = self._filters.log_weight + np.log(self._filters.product)
-        groups = list(self._groups)
-        belief, counts = self._filters.belief.copy(), filtering.counts(self._filters)
+        moved: dict[int, KernelGroup] = {}
+        units = self.units
+        beliefs = [unit._filters.belief.copy() for unit in units]
+        counts = [filtering.counts(unit._filters) for unit in units]
         for g in chosen:
-            part = slice(int(self._ends[g]) - groups[g].size, int(self._ends[g]))
+            part = self._groups.part(g)
             largest = logs[part].max()
             if largest == -np.inf:  # all kernels of the group have weight 0
                 continue
             linear = np.exp(logs[part] - largest)
-            groups[g] = groups[g].refreshed(linear / linear.sum(), self._past, self._rng)
-            logs[part] = largest + np.log(linear.sum() / groups[g].size)
-            belief[:, part], visits = self._beliefs_and_visits(groups[g])
-            counts[..., part] = visits.transpose(2, 0, 1, 3)
+            moved[g] = self._groups[g].refreshed(linear / linear.sum(), self.histories, self._rng)
+            logs[part] = largest + np.log(linear.sum() / moved[g].size)
+            for unit, belief, counted in zip(units, beliefs, counts, strict=True):
+                if unit.time:
+                    belief[:, part], visits = unit._beliefs_and_visits(moved[g])
+                    counted[..., part] = visits.transpose(2, 0, 1, 3)
         # New filters: the old ones stay unchanged, so that earlier snapshots need no copy.
-        fresh = self._new_filters(groups, np.ones(self.size), self._filters.test)
-        filtering.set_beliefs(fresh, belief)
-        filtering.set_counts(fresh, counts)
-        fresh.expected[...] = self._filters.expected
+        groups = self._groups.replaced(moved)
+        fresh = self._new_filters(groups, np.ones(self.size), units[0]._filters.test)
         fresh.log_weight[...] = logs - logs.max()
         fresh.product[...] = logs > -np.inf
         fresh.scale[...] = np.exp(fresh.log_weight)
-        self._groups, self._filters = tuple(groups), fresh
+        banks = [fresh]
+        for unit in units[1:]:
+            banks.append(filtering.filters_of_another_unit(fresh, self._codes, unit._filters.test))
+        for unit, bank, belief, counted in zip(units, banks, beliefs, counts, strict=True):
+            filtering.set_beliefs(bank, belief)
+            filtering.set_counts(bank, counted)
+            bank.expected[...] = unit._filters.expected
+        self._shared.groups, self._shared.banks, self._shared.refresh_due = groups, banks, False
+
+    def adopt_kernels(self, moved: EnsemblePosterior) -> None:
+        """Take over the kernels of a posterior that was moved given the same histories up to earlier times.
+
+        The observations since then are filtered with these kernels first. Nothing is changed if they are
+        impossible under all of them, which raises `ImpossibleObservationError`.
+        """
+        moved.wait_for_refreshes(False)
+        for _ in range(len(self.units) - len(moved.units)):  # units that have joined since
+            moved.new_unit()
+        for mine, other in zip(self.units, moved.units, strict=True):
+            other._catch_up(mine._past, mine.time)
+        theirs = moved._shared
+        for mine, bank in zip(self.units, theirs.banks, strict=True):
+            bank.expected[...] = mine._filters.expected
+        tests = [unit._filters.test for unit in self.units]
+        banks = [bank._replace(test=test) for bank, test in zip(theirs.banks, tests, strict=True)]
+        self._shared.groups, self._shared.banks, self._shared.refresh_due = theirs.groups, banks, False
+
+    def _catch_up(self, past: History, time: int) -> None:
+        """Condition on the part of a longer history that this unit does not have."""
+        if time and not self.time:
+            self._start(past.first)
+        done = self._past.length
+        if past.length > done:
+            self._update_steps(past.steps(done))
 
     def _new_filters(
-        self, groups: Sequence[KernelGroup], weights: Array, test: PredictiveTest | None = None
+        self, groups: JoinedGroups, weights: Array, test: PredictiveTest | None = None
     ) -> filtering.FilterBank:
         """Return filters for the kernels of all groups, before the first observation; `test` goes on."""
-        kernels = _joined(groups).transpose(3, 0, 1, 2)
-        return filtering.make_filter_bank(self._codes, kernels, weights, _joined_factors(groups), test)
+        kernels = groups.kernels.transpose(3, 0, 1, 2)
+        return filtering.make_filter_bank(self._codes, kernels, weights, groups.factors, test)
 
     def _beliefs_and_visits(self, group: KernelGroup) -> tuple[Array, Array]:
         """Return h_t and φ_t of a group's kernels, from the whole history."""
@@ -285,53 +287,46 @@ class EnsemblePosterior(TablePosterior):
 
     # -- samples, beliefs and summaries -----------------------------------------------------------
 
-    def sample_index(self, rng: np.random.Generator) -> int:
-        """Draw the number of a kernel of the ensemble by weight."""
-        cumulative = np.cumsum(self.weights)
-        return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw θ ~ f_t, shape [A, S, S′]. The belief of this kernel is updated until the next sample."""
         n = self.sample_index(rng)
         transition = self._filters.transition[..., n : n + 1].copy()
         self._used = self._used._replace(
             transition=transition,
-            matrices=self._codes.matrices(transition, self._factors_of(n)),
+            matrices=self._codes.matrices(transition, self._groups.factors_of(n)),
             belief=self._filters.belief[:, n : n + 1].copy(),
         )
         return self._filters.transition[..., n].copy()
 
-    def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t and return it with h_t(·; θ), and with its setting if observation model or costs are
-        unknown.
+    def member(self, number: int) -> ModelSample:
+        """Return a kernel by number with the belief h_t(·; θ) of this unit.
+
+        The setting of θ is returned too if the observation model or the costs are unknown.
         """
-        n = self.sample_index(rng)
         return ModelSample(
-            self._filters.transition[..., n].copy(),
-            self._filters.belief[:, n].copy(),
+            self._filters.transition[..., number].copy(),
+            self._filters.belief[:, number].copy(),
             None,
-            self._setting_of(n),
+            self._setting_of(number),
         )
 
-    def _group_of(self, n: int) -> tuple[KernelGroup, int]:
-        """Return the group of kernel n, and the number of the kernel in the group."""
-        g = int(np.searchsorted(self._ends, n, side="right"))
-        return self._groups[g], n - (int(self._ends[g]) - self._groups[g].size)
-
-    def _factors_of(self, n: int) -> Array | None:
-        group, number = self._group_of(n)
-        return None if group.factors is None else group.factors[..., number : number + 1]
+    def belief_of(self, sample: ModelSample) -> Array:
+        """Return the belief under any sampled model; zeros if the history is impossible under it."""
+        if sample.setting is None:
+            return self._belief_by_history(sample.kernel)
+        codes = StepCodes(sample.setting)
+        start = sample.setting.initial * codes.first_likelihood(self._past.first)
+        return self._filtered(sample.kernel, codes.factors_of(sample.setting)[..., None], start)
 
     def _setting_of(self, n: int) -> Setting | None:
-        group, number = self._group_of(n)
-        return None if group.factors is None else group.setting_of(number)
+        return self._groups.setting_of(n)
 
     def belief(self, theta: npt.ArrayLike) -> Array:
-        """Return h_t(·; θ) for any kernel. Except for the last sampled kernel, this filters the whole
-        history.
+        """Return h_t(·; θ) for any kernel.
+
+        Except for the last sampled kernel, this filters the whole history.
         """
-        if not self.time:
-            raise OutOfOrderError("belief before start")
+        self._need_start("belief")
         transition = kernel("kernel", theta, self.setting)
         if (transition == self._used.transition[..., 0]).all():
             found = self._used.belief[:, 0].copy()
@@ -344,21 +339,15 @@ class EnsemblePosterior(TablePosterior):
         return np.asarray(found)
 
     def _belief_by_history(self, transition: Array) -> Array:
-        """Return the belief of any kernel; kernels of finite sets may have their own initial
-        distributions.
-        """
-        for group, end in zip(self._groups, self._ends, strict=True):
-            if group.movable:
-                continue
-            same = np.flatnonzero((group.kernels == transition[..., None]).all(axis=(0, 1, 2)))
-            if len(same) and group.initial[:, same].any():
-                where = same + int(end) - group.size
-                weights, beliefs = self.weights[where], self._filters.belief[:, where]
-                alive = beliefs.any(axis=0)
-                weights = weights if weights.any() else alive / max(1, alive.sum())
-                return np.asarray(beliefs @ weights / max(weights.sum(), 1e-300))
+        """Return the belief of any kernel, after the whole history."""
+        where = self._groups.fixed_kernels_like(transition)
+        if len(where):
+            weights, beliefs = self.weights[where], self._filters.belief[:, where]
+            alive = beliefs.any(axis=0)
+            weights = weights if weights.any() else alive / max(1, alive.sum())
+            return np.asarray(beliefs @ weights / max(weights.sum(), 1e-300))
         factors, start = None, self._past.start
-        if any(group.factors is not None for group in self._groups):
+        if self._groups.have_tables:
             mean = self.mean_setting()
             codes = StepCodes(mean)
             factors = codes.factors_of(mean)[..., None]
@@ -395,28 +384,21 @@ class EnsemblePosterior(TablePosterior):
     def mean_model(self) -> ModelSample:
         """Return the posterior mean of θ and its belief given the whole history."""
         mean = self.mean()
-        setting = None if all(group.factors is None for group in self._groups) else self.mean_setting()
+        setting = self.mean_setting() if self._groups.have_tables else None
         return ModelSample(mean, self.belief(mean), None, setting)
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
-        """Return a mode of the most probable group; a search, if there is one, starts from the kernel
-        `near`.
+        """Return a mode of the most probable group.
+
+        A search for it, if there is one, starts from the kernel `near`.
         """
         g = int(self.group_weights.argmax())
-        begin, end = int(self._ends[g]) - self._groups[g].size, int(self._ends[g])
-        weights = self.weights[begin:end]
-        found, setting = self._groups[g].mode(weights / weights.sum(), self._past, near)
+        weights = self.weights[self._groups.part(g)]
+        found, setting = self._groups[g].mode(weights / weights.sum(), self.histories, near)
         if self._groups[g].factors is None:
             return ModelSample(found, self.belief(found))
-        codes = StepCodes(setting)
-        start = setting.initial * codes.first_likelihood(self._past.first)
-        belief = self._filtered(found, codes.factors_of(setting)[..., None], start)
-        return ModelSample(found, belief, None, setting)
-
-    def distance(self, kernel: Array) -> float:
-        """Return E‖θ − `kernel`‖₁, averaged over all rows."""
-        distance = np.abs(self.kernels - kernel).sum(axis=3).mean(axis=(1, 2))
-        return float(self.weights @ distance)
+        sample = ModelSample(found, np.zeros(0), None, setting)
+        return sample._replace(belief=self.belief_of(sample))
 
     # -- snapshots and files ----------------------------------------------------------------------
 
@@ -424,7 +406,8 @@ class EnsemblePosterior(TablePosterior):
         """Return the data that `go_back` needs. The state of the random generator is not included."""
         past, used = self._past, self._used
         return (
-            (self.time, self._groups, past.length, past.start, past.first),
+            (self.time, past.length, past.start, past.first),
+            self._shared_snapshot(),
             snapshots.snapshot(self._filters),
             (used, used.belief.copy()),
             self._possible.now.copy(),
@@ -432,9 +415,10 @@ class EnsemblePosterior(TablePosterior):
 
     def go_back(self, before: Any) -> None:
         """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
-        plain, filters, (self._used, belief), possible = before
-        self.time, self._groups, self._past.length, self._past.start, self._past.first = plain
-        self._filters = snapshots.restored(filters)
+        plain, shared, filters, (self._used, belief), possible = before
+        self.time, self._past.length, self._past.start, self._past.first = plain
+        self._restore_shared(shared)
+        snapshots.restored(filters)
         self._used.belief[...] = belief
         self._possible.now[...] = possible
         for group in self._groups:
@@ -444,7 +428,15 @@ class EnsemblePosterior(TablePosterior):
         """Return the data that the prior's `restore` needs, except the state of the random generator."""
         return {
             "prior": self.prior.fingerprint,
-            "time": self.time,
+            **self._groups.state(),
+            **filtering.filter_state(self._filters),
+            **self._unit_state(),
+            **self._other_states(),
+        }
+
+    def _unit_state(self) -> State:
+        return {
+            **super()._unit_state(),
             "history": self._past.past.copy(),
             "history_start": self._past.start.copy(),
             **self._past.state(),
@@ -452,27 +444,17 @@ class EnsemblePosterior(TablePosterior):
             "used_kernel": self._used.transition.copy(),
             "used_belief": self._used.belief.copy(),
             **({"used_matrices": self._used.matrices.copy()} if self._codes.unknown else {}),
-            **self._groups_state(),
-            **filtering.filter_state(self._filters),
-            **saved_test(self._filters.test),
         }
-
-    def _groups_state(self) -> State:
-        """Return the sizes and states of the groups; with several groups, names start with the group's
-        number.
-        """
-        found: State = {}
-        for g, group in enumerate(self._groups):
-            before = f"group_{g}_" if len(self._groups) > 1 else ""
-            found |= {f"{before}{name}": value for name, value in group.state().items()}
-            found[f"{before}size"] = group.size
-        return found
 
     def resume(self, state: Mapping[str, object]) -> None:
         """Restore a saved state, except for the groups, which are restored already.
 
         Raises `InvalidModelError` if this posterior cannot be in the state.
         """
+        self._resume_unit(state)
+        self._resume_others(state)
+
+    def _resume_unit(self, state: Mapping[str, object]) -> None:
         self.time = restore_state(
             state,
             self.setting,
@@ -486,14 +468,3 @@ class EnsemblePosterior(TablePosterior):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(t={self.time}, {self.size} kernels)"
-
-
-def _joined_factors(groups: Sequence[KernelGroup]) -> Array | None:
-    """Return the factors of all groups in one array, shape [A·R, S, S′, N]; None if the tables are known."""
-    factors = [group.factors for group in groups if group.factors is not None]
-    return np.concatenate(factors, axis=-1) if factors else None
-
-
-def _joined(groups: Sequence[KernelGroup]) -> Array:
-    """Return the kernels of all groups in one array, shape [A, S, S′, N]."""
-    return np.concatenate([group.kernels for group in groups], axis=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .saved_states import (
     filters_in,
     has_shape,
     time_in,
+    units_in,
     whole_in,
 )
 from .step_codes import MISSING, Reading, StepCodes, Steps
@@ -48,12 +49,13 @@ def restore_state(
     past: History,
     possible: PossibleStates,
     used: SampledFilter,
-    groups: Sequence[KernelGroup],
+    groups: Iterable[KernelGroup],
 ) -> int:
     """Restore a saved state in an ensemble whose groups are restored already, and return the time t."""
     same_prior(state, fingerprint)
     time = time_in(state)
-    filtering.load_filter_state(filters, filters_in(state, filtering.filter_state(filters), time))
+    fresh = filtering.filter_state(filters)
+    filtering.load_filter_state(filters, filters_in(state, fresh, time, shared=units_in(state) > 1))
     _restore_history(state, setting, filters, past, possible, groups, time)
     _restore_used(state, used, possible, past.step_codes)
     resume_test(filters.test, state, time)
@@ -66,7 +68,7 @@ def _restore_history(
     filters: filtering.FilterBank,
     past: History,
     possible: PossibleStates,
-    groups: Sequence[KernelGroup],
+    groups: Iterable[KernelGroup],
     time: int,
 ) -> None:
     """Restore the history, and the states that are possible after it."""
@@ -157,7 +159,7 @@ def _steps_in(state: State, past: History, codes: Codes) -> Steps:
     return again._replace(rows=rows)
 
 
-def _starts(past: History, setting: Setting, groups: Sequence[KernelGroup]) -> Iterator[Array]:
+def _starts(past: History, setting: Setting, groups: Iterable[KernelGroup]) -> Iterator[Array]:
     """Yield the belief h_1 after every possible first observation."""
     codes, first = past.step_codes, setting.first_sensor
     readings: list[Reading | None] = [None, past.first]

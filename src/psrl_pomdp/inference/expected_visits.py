@@ -74,8 +74,9 @@ def weigh_columns(onward: Array, row: Array, n_states: int) -> None:
 
 @jit_noalloc(error_model="numpy", inner=True, linked=True)
 def visit(states: States, alpha: Array, onward: Array, n_kernels: int, counted: Array) -> None:
-    """Add P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z to `counted[S·X·N]`; rescale B if it is
-    small.
+    """Add P(s_i = s, present state x) = α_i(s) B_i(s, x) / Z to `counted[S·X·N]`.
+
+    B is rescaled if it is small.
     """
     n_states = len(states)
     for n in range(n_kernels):
@@ -176,8 +177,9 @@ def visits(
 
 @jit_noalloc(inner=True)
 def spread(older: Array, belief: Array, n_states: int, counts: Array) -> None:
-    """Add the visits Σ_s′ ξ(a, s, s′) of steps before the switch, which are independent of the present
-    state.
+    """Add the visits Σ_s′ ξ(a, s, s′) of steps before the switch.
+
+    They are independent of the present state.
     """
     n_kernels = len(belief) // n_states
     for a in range(len(counts)):

@@ -118,6 +118,24 @@ def make_filter_bank(
     return filters
 
 
+def filters_of_another_unit(
+    filters: FilterBank, codes: StepCodes, test: PredictiveTest | None = None
+) -> FilterBank:
+    """Return filters before the first observation of another unit, with the same kernels and weights.
+
+    Both banks update the same arrays of weights, since the observations of all units inform about θ. The
+    other unit has beliefs, counts and a test of the model of its own.
+    """
+    return filters._replace(
+        belief=np.zeros_like(filters.belief),
+        expected=np.zeros_like(filters.expected),
+        belief_blocks=aligned_zeros(*filters.belief_blocks.shape),
+        counts=aligned_zeros(*filters.counts.shape),
+        buffer_index=np.zeros(1, dtype=np.int64),
+        test=make_test(codes) if test is None else test,
+    )
+
+
 def aligned_zeros(*shape: int) -> Array:
     """Return zeros aligned to a cache line; a load that crosses two lines takes twice as long."""
     size = int(np.prod(shape))
@@ -184,8 +202,9 @@ def unnormalized_beliefs(
     predicted: Array,
     chance: Array,
 ) -> None:
-    """Write η(o | s′) p(s′) to `predicted` and its sum P to `chance[B·L]`, with p(s′) = Σ_s θ(s′ | s, a)
-    h_t(s).
+    """Write η(o | s′) p(s′) to `predicted` and its sum P to `chance[B·L]`.
+
+    Here p(s′) = Σ_s θ(s′ | s, a) h_t(s).
     """
     for b in range(len(belief_blocks)):
         move, now, then = matrix_blocks[b], belief_blocks[b], predicted[b]
@@ -218,8 +237,9 @@ def conditional_steps(
 def propagate_visits(
     states: States, steps: Array, old: Array, new: Array, weight: Array, lane_sums: Array
 ) -> None:
-    """Compute φ_{t+1} in `new` from φ_t with the present step in `old`; add f_t(θ) Σ_x φ_t(a, s; x) to
-    `lane_sums`.
+    """Compute φ_{t+1} in `new` from φ_t with the present step in `old`.
+
+    f_t(θ) Σ_x φ_t(a, s; x) is added to `lane_sums`.
 
     The speed depends on which sums are unrolled in one loop over lanes. With many states the unrolled loop
     would be too long for the compiler, so there is one loop for each next state.
@@ -252,8 +272,9 @@ def reciprocal(chance: Array) -> None:
 
 @jit_noalloc(inner=True, linked=True)
 def normalize_beliefs(predicted: Array, inverse: Array, belief_blocks: Array, belief: Array) -> None:
-    """Compute h_{t+1}(s′) = η(o | s′) p(s′) / P; zeros for a kernel under which the observation is
-    impossible.
+    """Compute h_{t+1}(s′) = η(o | s′) p(s′) / P.
+
+    The belief is zero for a kernel under which the observation is impossible.
     """
     n_states, n_kernels = belief.shape
     for b in range(len(belief_blocks)):
@@ -356,11 +377,10 @@ def update(filters: FilterBank, action: int, matrix: int, kind: int, likelihood:
 
 @jit_noalloc()
 def update_many(filters: FilterBank, actions: Index, codes: Index, rows: Array, kinds: Index) -> int:
-    """Update by each step in turn and return the number of steps taken, which is smaller if one is
-    impossible.
+    """Update by each step in turn and return the number of steps taken.
 
-    If observations are not numbered, `rows[T, S′]` are their likelihoods and `kinds[T]` their cells; else
-    both are empty.
+    An impossible step and those after it are not taken. If observations are not numbered, `rows[T, S′]` are
+    their likelihoods and `kinds[T]` their cells; else both are empty.
     """
     for i in range(len(actions)):
         a, code = actions[i], codes[i]

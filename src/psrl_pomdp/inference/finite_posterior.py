@@ -20,22 +20,22 @@ import numpy.typing as npt
 from .._numba import jit as compiled
 from .._utils.arrays import Array
 from ..errors import ImpossibleObservationError, InvalidModelError, OutOfOrderError
-from ..models import Setting, kernel
+from ..models import kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
 from . import snapshots
-from .encoding import Many, State, action_number, same_prior
+from .encoding import Many, State, same_prior
+from .filtered_kernels import FilteredKernels
 from .finite_prior import FinitePrior
-from .learned_tables import TablePosterior
 from .mean_settings import mean_of_settings
-from .model_fit import ModelFit, model_fit, resume_test, saved_test
+from .model_fit import resume_test
 from .predictive_test import kind_of_code
 from .sampled_filter import NO_POSSIBLE_STATES, NO_REFRESH, PossibleStates, RefreshRule
-from .saved_states import filters_in, time_in
+from .saved_states import filters_in, time_in, units_in
 from .step_codes import Reading, Steps
 
 
-class FinitePosterior(TablePosterior):
+class FinitePosterior(FilteredKernels):
     """The posterior of a `FinitePrior`: weights of the kernels, the belief under each, and expected counts.
 
     Parameters
@@ -54,36 +54,17 @@ class FinitePosterior(TablePosterior):
 
     def __init__(self, prior: FinitePrior) -> None:
         compiled.LEARNING.want(f"finite-{prior.setting.n_states}")
-        self.prior = prior
+        self.prior: FinitePrior = prior
         self.time = 0  # t: o_1..o_t are known; 0 before the start
         self._codes = prior.step_codes
-        self._filters = filtering.make_filter_bank(self._codes, prior.kernels, prior.weights, prior.factors)
-
-    @property
-    def setting(self) -> Setting:
-        return self.prior.setting
-
-    @property
-    def weights(self) -> Array:
-        """The posterior probabilities f_t(θ), shape [M]."""
-        return filtering.weights(self._filters)
+        self._set_filters(
+            filtering.make_filter_bank(self._codes, prior.kernels, prior.weights, prior.factors)
+        )
 
     @property
     def kernels(self) -> Array:
         """The kernels of the set, shape [M, A, S, S′]."""
         return self.prior.kernels
-
-    @property
-    def beliefs(self) -> Array:
-        """The beliefs h_t(·; θ), shape [M, S]; zeros for kernels that are excluded by the observations."""
-        return self._filters.belief.T.copy()
-
-    @property
-    def expected_counts(self) -> Array:
-        """The expected counts ñ_t(s, a) of steps 1..t−1, given the observations up to o_{t−1}, shape [A,
-        S].
-        """
-        return self._filters.expected.copy()
 
     def start(self, first_observation: Any) -> None:
         """Condition on the first observation, or on nothing if it is None."""
@@ -94,11 +75,6 @@ class FinitePosterior(TablePosterior):
         if not filtering.start_filters(self._filters, np.ascontiguousarray(self.prior.initial.T), likelihood):
             raise self._codes.impossible(reading, None, "every kernel of the prior")
         self.time = 1
-
-    def update(self, action: int | str, observation: Any, cost: float | None = None) -> None:
-        """Condition on action a_t, observation o_{t+1} and the seen cost of a_t; None is missing."""
-        a = action_number(self.setting, action)
-        self.update_reading(a, self._codes.reading(a, observation, cost))
 
     def update_reading(self, action: int, reading: Reading) -> None:
         """Condition on action a_t and what came after it."""
@@ -135,22 +111,20 @@ class FinitePosterior(TablePosterior):
         """Record steps that a compiled loop has taken with the filters."""
         self.time += len(steps.actions)
 
-    def sample_index(self, rng: np.random.Generator) -> int:
-        """Draw the number of a kernel from f_t."""
-        cumulative = np.cumsum(self.weights)
-        return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
-
     def sample(self, rng: np.random.Generator) -> Array:
         """Draw θ ~ f_t, shape [A, S, S′]."""
         return np.asarray(self.prior.kernels[self.sample_index(rng)])
 
-    def sample_model(self, rng: np.random.Generator) -> ModelSample:
-        """Draw θ ~ f_t and return it with h_t(·; θ) and its number."""
-        return self._member(self.sample_index(rng))
-
-    def _member(self, index: int) -> ModelSample:
+    def member(self, index: int) -> ModelSample:
+        """Return a kernel by number with the belief h_t(·; θ) of this unit."""
         setting = None if self.prior.sensors is None else self.prior.setting_of(index)
         return ModelSample(self.prior.kernels[index], self._filters.belief[:, index].copy(), index, setting)
+
+    def belief_of(self, sample: ModelSample) -> Array:
+        """Return the belief under a kernel of the set; zeros if the observations are impossible under it."""
+        if sample.kernel_index is None:
+            return self.belief(sample.kernel)
+        return self._filters.belief[:, sample.kernel_index].copy()
 
     def belief(self, theta: npt.ArrayLike) -> Array:
         """Return h_t(·; θ) for a kernel of the set.
@@ -196,44 +170,30 @@ class FinitePosterior(TablePosterior):
 
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the most probable kernel of the set; `near` is not used."""
-        return self._member(int(np.argmax(self.weights)))
-
-    def distance(self, kernel: Array) -> float:
-        """Return E‖θ − `kernel`‖₁, averaged over all rows."""
-        distance = np.abs(self.prior.kernels - kernel).sum(axis=3).mean(axis=(1, 2))
-        return float(self.weights @ distance)
+        return self.member(int(np.argmax(self.weights)))
 
     def probability(self, kernel: Array) -> float | None:
         """Return f_t(`kernel`), or None if the kernel is not in the set."""
         same = (self.prior.kernels == kernel).all(axis=(1, 2, 3))
         return float(self.weights[same].sum()) if same.any() else None
 
-    @property
-    def fit(self) -> ModelFit | None:
-        """Whether readings have come as they were predicted; None if they cannot be tested."""
-        return model_fit(self._filters.test, self._codes)
-
-    @property
-    def effective_size(self) -> float:
-        """The effective number of kernels, 1 / Σ f_t²."""
-        return float(1.0 / np.square(self.weights).sum())
-
     def snapshot(self) -> Any:
         """Return the data that `go_back` needs."""
-        return self.time, snapshots.snapshot(self._filters)
+        return self.time, snapshots.snapshot(self._filters), self._shared_snapshot()
 
     def go_back(self, before: Any) -> None:
         """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
-        self.time, filters = before
-        self._filters = snapshots.restored(filters)
+        self.time, filters, shared = before
+        snapshots.restored(filters)
+        self._restore_shared(shared)
 
     def state(self) -> State:
         """Return the data that `FinitePrior.restore` needs: numbers, arrays and a string."""
         return {
             "prior": self.prior.fingerprint,
-            "time": self.time,
             **filtering.filter_state(self._filters),
-            **saved_test(self._filters.test),
+            **self._unit_state(),
+            **self._other_states(),
         }
 
     def resume(self, state: Mapping[str, object]) -> FinitePosterior:
@@ -242,17 +202,15 @@ class FinitePosterior(TablePosterior):
         Raises `InvalidModelError` if this posterior cannot be in the state.
         """
         same_prior(state, self.prior.fingerprint)
-        time = time_in(state)
-        filtering.load_filter_state(
-            self._filters, filters_in(state, filtering.filter_state(self._filters), time)
-        )
-        resume_test(self._filters.test, state, time)
-        self.time = time
+        self._resume_unit(state)
+        self._resume_others(state)
         return self
 
-    def _need_start(self, call: str) -> None:
-        if not self.time:
-            raise OutOfOrderError(f"{call} before start")
+    def _resume_unit(self, state: Mapping[str, object]) -> None:
+        time, fresh = time_in(state), filtering.filter_state(self._filters)
+        filtering.load_filter_state(self._filters, filters_in(state, fresh, time, shared=units_in(state) > 1))
+        resume_test(self._filters.test, state, time)
+        self.time = time
 
     def __repr__(self) -> str:
         return f"FinitePosterior(t={self.time}, {len(self.prior)} kernels)"

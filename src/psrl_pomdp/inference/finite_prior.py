@@ -156,6 +156,32 @@ class FinitePrior(Frozen):
         """Return the same kernels, with all that belongs to them, in another setting."""
         return FinitePrior(setting, self.kernels, self.weights, self.initial, self.sensors)
 
+    @property
+    def learns_sensor(self) -> bool:
+        """Whether each kernel has an observation model of its own."""
+        return self.sensors is not None
+
+    @property
+    def learns_costs(self) -> bool:
+        """Whether the costs are unknown: they are known."""
+        return False
+
+    def impossible_part(self, setting: Setting, kernel_index: int | None = None) -> str | None:
+        """Return the part of a sampled setting that belongs to no kernel, or not to this one; else None."""
+        from .possible_settings import part_unlike_all
+
+        numbers = range(len(self)) if kernel_index is None else [kernel_index]
+        return part_unlike_all(setting, (self.setting_of(m) for m in numbers))
+
+    def renaming_evidence(self, states: npt.NDArray[np.int64]) -> float:
+        """Return the log odds of two models of the set, one of which is the other with renamed states.
+
+        The new state s is the old state `states[s]`. The result is infinite if there are no such models.
+        """
+        from .renaming_evidence import evidence_of_set  # compiled code, as below
+
+        return evidence_of_set(self, states)
+
     def kernel_group(self, rng: np.random.Generator) -> FixedGroup:
         """Return the kernels as a group of a mixture prior."""
         from .kernel_groups import FixedGroup  # compiled code, as below

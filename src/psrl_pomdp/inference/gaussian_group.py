@@ -23,7 +23,7 @@ from . import permutations
 from .dirichlet_prior import DirichletPrior, learned_setting, log_dirichlet
 from .gaussian_steps import fill_rows, sample_paths_with_readings
 from .hidden_paths import log_likelihoods
-from .history import History
+from .history import Histories, History, longest, steps_in
 from .kernel_groups import log_rows_in, tuning_in
 from .refresh import AdaptationState, beliefs_and_visits, row_correlation, systematic
 from .rows import FreeRows, free_rows
@@ -117,8 +117,9 @@ class GaussianGroup:
         return np.ascontiguousarray(initial * self._first(now, past)[0])
 
     def likelihood_rows(self, past: History, now: Ensemble | None = None) -> tuple[Array, Array]:
-        """Return the likelihoods of all steps under each kernel, [T, S·N], and the logarithms of their
-        divisors, [N].
+        """Return the likelihoods of all steps under each kernel, shape [T, S·N].
+
+        The second array contains the logarithms of their divisors, shape [N].
         """
         now = self.now if now is None else now
         means, sds = self._by_action(now.means), self._by_action(now.sds)
@@ -127,17 +128,19 @@ class GaussianGroup:
         fill_rows(past.codes, _values(past), past.length, means, sds, rows, logs)
         return rows, logs
 
-    def log_likelihood(self, past: History, now: Ensemble) -> Array:
-        """Return the log-likelihood of the history under each kernel, up to a shared constant, shape [N]."""
-        space = self.space
-        rows, found = self.likelihood_rows(past, now)
-        logs = np.zeros(len(found))
+    def log_likelihood(self, pasts: Histories, now: Ensemble) -> Array:
+        """Return the log-likelihood of the histories, up to a shared constant, shape [N]."""
+        space, total = self.space, np.zeros(self.size)
         space.tabulate(self.rows.kernels(now.log_rows))
-        log_likelihoods(
-            space.states, space.joint, past.codes, rows, past.length,
-            space.start(self._start(now, past)), space.alpha, space.checkpoints, logs,
-        )  # fmt: skip
-        return np.asarray(found + logs + self._first(now, past)[1])
+        for past in pasts:
+            rows, found = self.likelihood_rows(past, now)
+            logs = np.zeros(len(found))
+            log_likelihoods(
+                space.states, space.joint, past.codes, rows, past.length,
+                space.start(self._start(now, past)), space.alpha, space.checkpoints, logs,
+            )  # fmt: skip
+            total += found + logs + self._first(now, past)[1]
+        return total
 
     def beliefs_and_visits(self, past: History) -> tuple[Array, Array]:
         """Return h_t [S, N] and φ_t [A, S, X, N], from the whole history."""
@@ -146,12 +149,12 @@ class GaussianGroup:
 
     # -- moves ------------------------------------------------------------------------------------
 
-    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> GaussianGroup:
-        """Return a group that is resampled by `weights[N]` and moved, given the whole history."""
-        self.space.fit(past.length)
+    def refreshed(self, weights: Array, pasts: Histories, rng: np.random.Generator) -> GaussianGroup:
+        """Return a group that is resampled by `weights[N]` and moved, given the histories of all units."""
+        self.space.fit(longest(pasts))
         tuning = replace(self.tuning)
         before = self.now.chosen(systematic(weights, rng.random()))
-        now, counts = self.sweep(before, past, rng)
+        now, counts = self.sweep(before, pasts, rng)
         tuning.refreshes += 1
         tuning.sweeps += 1
         found = self._correlation(before, now, counts)
@@ -159,35 +162,38 @@ class GaussianGroup:
         tuning.correlation = found if first else 0.8 * tuning.correlation + 0.2 * found
         r = min(tuning.correlation, 0.99)
         for _ in range(min(_MOST_SWEEPS, ceil((1 + r) / (1 - r))) - 1):
-            now, counts = self.sweep(now, past, rng)
+            now, counts = self.sweep(now, pasts, rng)
             tuning.sweeps += 1
-        now = self.rename_states(now, past, rng)
-        tuning.counts, tuning.length = counts.mean(axis=-1), past.length
+        now = self.rename_states(now, pasts, rng)
+        tuning.counts, tuning.length = counts.mean(axis=-1), steps_in(pasts)
         return GaussianGroup(self.prior, self.rows, now, tuning, self.space)
 
-    def sweep(self, now: Ensemble, past: History, rng: np.random.Generator) -> tuple[Ensemble, Array]:
+    def sweep(self, now: Ensemble, pasts: Histories, rng: np.random.Generator) -> tuple[Ensemble, Array]:
         """Draw paths given kernels, then kernels and sensors given paths; return them and the path counts."""
         space, rows = self.space, self.rows
         kernels = rows.kernels(now.log_rows)
         space.tabulate(kernels)
         n_actions, n_states, _, size = kernels.shape
         transitions = np.zeros(kernels.shape, dtype=np.int32)
-        first, sums = np.zeros(size, dtype=np.uint32), np.zeros((3, n_actions, n_states, size))
+        firsts = np.zeros((len(pasts), size), dtype=np.uint32)
+        sums = np.zeros((3, n_actions, n_states, size))
         centers = np.ascontiguousarray(np.broadcast_to(self.density.means, (n_actions, n_states)))
-        likelihoods, _ = self.likelihood_rows(past, now)
-        sample_paths_with_readings(
-            space.states, flat(kernels), past.codes, likelihoods, _values(past), past.length,
-            space.start(self._start(now, past)), space.joint, space.alpha, space.checkpoints,
-            rng.integers(2**64, dtype=np.uint64), first, flat(transitions), centers, sums,
-        )  # fmt: skip
-        begun = np.arange(n_states)[:, None] == first
-        counts = rows.aggregate(transitions, begun, past)
+        for past, first in zip(pasts, firsts, strict=True):
+            likelihoods, _ = self.likelihood_rows(past, now)
+            sample_paths_with_readings(
+                space.states, flat(kernels), past.codes, likelihoods, _values(past), past.length,
+                space.start(self._start(now, past)), space.joint, space.alpha, space.checkpoints,
+                rng.integers(2**64, dtype=np.uint64), first, flat(transitions), centers, sums,
+            )  # fmt: skip
+        begun = firsts[:, None] == np.arange(n_states)[:, None]
+        counts = rows.aggregate(transitions, begun, pasts)
         log_rows = log_dirichlet(rng, rows.concentration[..., None] + counts, axis=1)
         if not self.density.depends_on_action:
             sums = sums.sum(axis=1)
-            if past.first is not None and self.learns_from_first:
-                u = float(past.first.value) - self.density.means[:, None]
-                sums += begun * np.stack([np.ones_like(u), u, u * u])
+            for past, counted in zip(pasts, begun, strict=True):
+                if past.first is not None and self.learns_from_first:
+                    u = float(past.first.value) - self.density.means[:, None]
+                    sums += counted * np.stack([np.ones_like(u), u, u * u])
         means, sds = self.density.draw_given(rng, sums)
         return Ensemble(log_rows, means, sds), counts
 
@@ -201,7 +207,7 @@ class GaussianGroup:
             found.append(np.where(spread > 1e-30, (x * y).sum(axis=-1) / np.maximum(spread, 1e-30), 0.0))
         return max(of_rows, float(np.mean(found)))
 
-    def rename_states(self, now: Ensemble, past: History, rng: np.random.Generator) -> Ensemble:
+    def rename_states(self, now: Ensemble, pasts: Histories, rng: np.random.Generator) -> Ensemble:
         """Offer each kernel a random renaming of the states, by the rule of Metropolis and Hastings."""
         allowed = self.rows.renamings
         if not allowed:
@@ -218,7 +224,7 @@ class GaussianGroup:
         change = self._log_prior(proposed) - self._log_prior(now)
         if not (change > _HOPELESS).any():
             return now
-        gain = change + self.log_likelihood(past, proposed) - self.log_likelihood(past, now)
+        gain = change + self.log_likelihood(pasts, proposed) - self.log_likelihood(pasts, now)
         with np.errstate(invalid="ignore"):
             accepted = (change > _HOPELESS) & (np.log(uniforms) < gain)  # False for NaN
         pairs = zip(proposed.arrays, now.arrays, strict=True)
@@ -240,10 +246,10 @@ class GaussianGroup:
         """Return the POMDP without its transition kernel under kernel `number`."""
         return learned_setting(self.prior.setting, self.sensor_of(number))
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
+    def mode(self, weights: Array, pasts: Histories, near: Array | None) -> tuple[Array, Setting]:
         """Return the kernel of largest posterior density in the ensemble, with its setting."""
-        self.space.fit(past.length)
-        best = int(np.argmax(self._log_prior(self.now) + self.log_likelihood(past, self.now)))
+        self.space.fit(longest(pasts))
+        best = int(np.argmax(self._log_prior(self.now) + self.log_likelihood(pasts, self.now)))
         return np.asarray(self.kernels[..., best].copy()), self.setting_of(best)
 
     def tables(self) -> tuple[Array | None, Array | None]:

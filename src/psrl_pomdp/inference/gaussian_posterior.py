@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._utils.arrays import Array
-from ..errors import OutOfOrderError
 from ..models import Setting
 from ..protocols import ModelSample
 from ..sensors.gaussian import GaussianSensor
 from . import filter_bank as filtering
 from .dirichlet_posterior import DirichletPosterior
 from .dirichlet_prior import DirichletPrior, learned_setting
-from .encoding import State, same_prior
-from .ensemble_posterior import EnsemblePosterior
-from .ensemble_state import check_sizes, size_in
+from .encoding import State
 from .gaussian_group import GaussianGroup
 from .gaussian_steps import own_filter_steps
+from .joined_groups import JoinedGroups
 from .kernel_groups import KernelGroup
 from .lanes import LANES
+from .mode import MODE_CLOSE, MODE_PASSES
 from .predictive_test import PredictiveTest
 from .refresh import AdaptationState
 from .sampled_filter import REFRESH, TOO_UNLIKELY, filter_one
-from .saved_states import time_in
 from .step_codes import StepCodes, Steps, likelihood_rows
 
 REHEARSAL = "gaussian"  # the compiled functions that this posterior needs (`_numba.background`)
 
 
 class GaussianPosterior(DirichletPosterior):
-    """The posterior of a `DirichletPrior` with a `NormalInverseGammaSensor`: each kernel of the ensemble has
-    its own means and standard deviations.
+    """The posterior of a `DirichletPrior` with a `NormalInverseGammaSensor`.
+
+    Each kernel of the ensemble has its own means and standard deviations.
 
     Parameters
     ----------
@@ -47,28 +45,15 @@ class GaussianPosterior(DirichletPosterior):
 
     rehearsal = REHEARSAL
 
-    def __init__(self, prior: DirichletPrior, rng: np.random.Generator, size: int | None = None) -> None:
-        self._prepare(prior, GaussianGroup.drawn(prior, rng, size), rng)
+    _group_kind = GaussianGroup
 
-    def _prepare(self, prior: DirichletPrior, group: GaussianGroup, rng: np.random.Generator) -> None:
-        EnsemblePosterior.__init__(self, prior, [group], rng)
+    def _prepare(self, prior: DirichletPrior, group: KernelGroup, rng: np.random.Generator) -> None:
+        assert isinstance(group, GaussianGroup)
+        super()._prepare(prior, group, rng)
         n_states = prior.setting.n_states
         self._row = np.zeros((n_states, self._filters.belief_blocks.shape[0] * LANES))
         self._ones, self._likelihood = np.ones(n_states), np.zeros(n_states)
         self._used_sensor = group.means[..., 0].copy(), group.sds[..., 0].copy()
-
-    @classmethod
-    def resumed(
-        cls, prior: DirichletPrior, state: Mapping[str, object], rng: np.random.Generator
-    ) -> GaussianPosterior:
-        """Return the posterior that saved `state`."""
-        same_prior(state, prior.fingerprint)
-        size = size_in(state)
-        check_sizes(state, prior.setting, size)
-        posterior = cls.__new__(cls)
-        posterior._prepare(prior, GaussianGroup.restored(prior, state, size, time_in(state)), rng)
-        posterior.resume(state)
-        return posterior
 
     @property
     def group(self) -> GaussianGroup:
@@ -103,17 +88,15 @@ class GaussianPosterior(DirichletPosterior):
         self._possible.now[:] = True  # a Gaussian reading excludes no state
 
     def _update_steps(self, steps: Steps) -> None:
-        if not self.time:
-            raise OutOfOrderError("update before start")
+        self._need_start("update")
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)
-        values = past._values
         while past.length < end:
             group = self.group
             past.length, why = own_filter_steps(
-                self._filters, self._used, *self._used_sensor, group.means, group.sds, past.codes, values,
-                past.length, end, self._rule, self._row, self._ones, self._likelihood,
+                self._filters, self._used, *self._used_sensor, group.means, group.sds, past.codes,
+                past.written_values, past.length, end, self._rule, self._row, self._ones, self._likelihood,
             )  # fmt: skip
             self.time = past.length + 1
             if why == REFRESH:
@@ -122,7 +105,7 @@ class GaussianPosterior(DirichletPosterior):
                 raise self._impossible_step(why)
 
     def _new_filters(
-        self, groups: Sequence[KernelGroup], weights: Array, test: PredictiveTest | None = None
+        self, groups: JoinedGroups, weights: Array, test: PredictiveTest | None = None
     ) -> filtering.FilterBank:
         """Return filters with one more matrix, which each reading fills with its own products."""
         filters = super()._new_filters(groups, weights, test)
@@ -178,14 +161,24 @@ class GaussianPosterior(DirichletPosterior):
             filter_one(matrices, 1, self._filters.likelihood, start, past.codes, rows, past.length)
         )
 
+    def belief_of(self, sample: ModelSample) -> Array:
+        """Return the belief under any sampled model; zeros if the history is impossible under it."""
+        return self._belief_under(sample.kernel, sample.setting or self.mean_setting())
+
     def mean_model(self) -> ModelSample:
         """Return the posterior means of θ and of the observation model, and the belief under both."""
         mean, setting = self.mean(), self.mean_setting()
         return ModelSample(mean, self._belief_under(mean, setting), None, setting)
 
+    def mode(
+        self, near: Array | None = None, *, passes: int = MODE_PASSES, close: float = MODE_CLOSE
+    ) -> Array:
+        """Return the kernel of largest posterior density in the ensemble; nothing is iterated."""
+        return self.mode_model(near).kernel
+
     def mode_model(self, near: Array | None = None) -> ModelSample:
         """Return the kernel of largest posterior density in the ensemble."""
-        found, setting = self.group.mode(self.weights, self._past, near)
+        found, setting = self.group.mode(self.weights, self.histories, near)
         return ModelSample(found, self._belief_under(found, setting), None, setting)
 
     # -- snapshots and files ----------------------------------------------------------------------
@@ -199,13 +192,10 @@ class GaussianPosterior(DirichletPosterior):
         inner, self._used_sensor = before
         super().go_back(inner)
 
-    def state(self) -> State:
-        """Return the data that the prior's `restore` needs, except the state of the random generator.
-
-        The belief of the last sampled kernel is not kept: it is filtered again when it is asked for.
-        """
+    def _unit_state(self) -> State:
+        # The belief of the last sampled kernel is not kept: it is filtered again when it is asked for.
         unknown = {name: np.full_like(getattr(self._used, part), np.nan) for name, part in _USED.items()}
-        return {**super().state(), **unknown}
+        return {**super()._unit_state(), **unknown}
 
 
 _USED = {"used_kernel": "transition", "used_belief": "belief"}

@@ -120,8 +120,9 @@ def own_filter_steps(
 def fill_rows(
     codes: Codes, values: Array, n: int, means: Array, sds: Array, rows: Array, logs: Array
 ) -> None:
-    """Write the likelihoods of n steps under every kernel to `rows[T, S·N]`; add logs of divisors to
-    `logs[N]`.
+    """Write the likelihoods of n steps under every kernel to `rows[T, S·N]`.
+
+    The logarithms of their divisors are added to `logs[N]`.
     """
     n_states, n_kernels = means.shape[1], means.shape[2]
     for i in range(n):
@@ -159,12 +160,11 @@ def sample_paths_with_readings(
     centers: Array,
     sums: Array,
 ) -> None:
-    """Draw one hidden path for each kernel, as `hidden_paths.sample_paths`, and add up the readings in each
-    state.
+    """Draw one hidden path for each kernel, and add up the readings in each state.
 
-    `matrices[A, S·S·N]` are θ, `transitions` the counts of the same shape. `sums[3, A, S, N]` gets the number
-    of readings in each state after each action, the sum of u and that of u², where u is the reading minus
-    `centers[A, S]`.
+    The paths are drawn as by `hidden_paths.sample_paths`. `matrices[A, S·S·N]` are θ, `transitions` the
+    counts of the same shape. `sums[3, A, S, N]` gets the number of readings in each state after each action,
+    the sum of u and that of u², where u is the reading minus `centers[A, S]`.
     """
     n_states, n_kernels = len(states), len(state)
     log_scale = np.zeros(n_kernels)

@@ -60,8 +60,9 @@ def forward(
     alpha: Array,
     log_scale: Array,
 ) -> None:
-    """Compute α at `begin` + i in `alpha[i]` up to `end`, from `alpha[0]`; add logs of divisors to
-    `log_scale[N]`.
+    """Compute α at `begin` + i in `alpha[i]` up to `end`, from `alpha[0]`.
+
+    The logarithms of the divisors are added to `log_scale[N]`.
     """
     n_states, n_kernels = len(states), len(log_scale)
     for i in range(end - begin):
@@ -261,13 +262,12 @@ def draw_back(
     transitions: npt.NDArray[np.int32],
     counter: np.uint64,
 ) -> np.uint64:
-    """Draw s_i given s_{i+1} from `end` down to `begin`, and count the transitions by matrix in
-    `transitions[K, S·S·N]`.
+    """Draw s_i given s_{i+1} from `end` down to `begin`, and count the transitions.
 
-    `matrices[K, S·S·N]` are θ by action, or M by step number if η depends on s or on the kernel;
-    `matrix_of[code]` is the matrix of a step. A factor η(o | s′) that all kernels share cancels. The most
-    common number of kernels is a constant in the code, because addresses that the compiler knows halve the
-    time.
+    They are counted by matrix in `transitions[K, S·S·N]`. `matrices[K, S·S·N]` are θ by action, or M by step
+    number if η depends on s or on the kernel; `matrix_of[code]` is the matrix of a step. A factor η(o | s′)
+    that all kernels share cancels. The most common number of kernels is a constant in the code, because
+    addresses that the compiler knows halve the time.
     """
     n_states, n_kernels = len(states), len(state)
     for i in range(end - begin - 1, -1, -1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from .._utils.arrays import Array, Codes, Index
@@ -40,6 +42,11 @@ class History:
         """The observations of the steps up to now, shape [T] or [T, d]; empty if they are numbered."""
         return self._values[: self.length]
 
+    @property
+    def written_values(self) -> Array:
+        """The observations of all steps that are written, also of those that are not yet past."""
+        return self._values
+
     def write_steps(self, steps: Steps) -> None:
         """Write steps after the last one; they become part of the history when `length` is increased."""
         end = self.length + len(steps.actions)
@@ -67,6 +74,12 @@ class History:
             return action, Reading(code)
         return action, Reading(code, self._rows[i], self._values[i])
 
+    def steps(self, begin: int) -> Steps:
+        """Return the steps from number `begin` on, for the history of another posterior."""
+        part = slice(begin, self.length)
+        actions, codes = np.divmod(self.codes[part].astype(np.int64), self.step_codes.n_codes)
+        return Steps(actions, codes, self._rows[part].copy(), self._values[part].copy())
+
     def state(self) -> dict[str, Array]:
         """Return what a file stores of observations without numbers, and of the first observation."""
         found: dict[str, Array] = {}
@@ -93,6 +106,19 @@ class History:
     def past(self) -> Codes:
         """The numbers of all steps, shape [T]."""
         return self.codes[: self.length]
+
+
+Histories = Sequence[History]  # those of all units with the same θ, given which they are independent
+
+
+def longest(pasts: Iterable[History]) -> int:
+    """Return the number of steps of the longest history."""
+    return max(past.length for past in pasts)
+
+
+def steps_in(pasts: Iterable[History]) -> int:
+    """Return the number of steps of all histories."""
+    return sum(past.length for past in pasts)
 
 
 def _grown(array: np.ndarray, length: int, room: int) -> np.ndarray:

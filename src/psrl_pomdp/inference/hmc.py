@@ -20,7 +20,7 @@ import numpy as np
 
 from .._utils.arrays import Array
 from .hidden_paths import expected_transitions
-from .history import History
+from .history import Histories
 from .rows import FreeRows
 from .workspace import Workspace, flat
 
@@ -32,7 +32,7 @@ def normalized(z: Array) -> Array:
 
 
 def log_likelihood_and_expected_transitions(
-    rows: FreeRows, log_rows: Array, past: History, space: Workspace
+    rows: FreeRows, log_rows: Array, pasts: Histories, space: Workspace
 ) -> tuple[Array, Array]:
     """Return log P(observations | θ), shape [N], and ξ of the free rows, shape [R, W, N]."""
     kernels = rows.kernels(log_rows)
@@ -41,33 +41,36 @@ def log_likelihood_and_expected_transitions(
     n_states, size = kernels.shape[2:]
     n_matrices = len(space.number_of) if by_step else len(kernels)
     expected, logs = np.zeros((n_matrices, n_states, n_states, size)), np.zeros(size)
-    first = np.zeros((n_states, size))
-    expected_transitions(
-        space.states,
-        space.number_of if by_step else space.action_of,
-        past.codes,
-        past.rows,
-        past.length,
-        space.start(rows.start(log_rows, past)),
-        space.joint,
-        space.alpha,
-        space.checkpoints,
-        space.shares,
-        logs,
-        first.reshape(-1),
-        flat(expected),
-    )
-    return logs, rows.aggregate(expected, first, past)
+    total, firsts = np.zeros(size), np.zeros((len(pasts), n_states, size))
+    for past, first in zip(pasts, firsts, strict=True):
+        expected_transitions(
+            space.states,
+            space.number_of if by_step else space.action_of,
+            past.codes,
+            past.rows,
+            past.length,
+            space.start(rows.start(log_rows, past)),
+            space.joint,
+            space.alpha,
+            space.checkpoints,
+            space.shares,
+            logs,
+            first.reshape(-1),
+            flat(expected),
+        )
+        total += logs
+    return total, rows.aggregate(expected, firsts, pasts)
 
 
-def log_density(rows: FreeRows, z: Array, past: History, space: Workspace) -> tuple[Array, Array]:
-    """Return the log density at z, shape [N], and its gradient, shape [R, S′, N], zero at structural
-    zeros.
+def log_density(rows: FreeRows, z: Array, pasts: Histories, space: Workspace) -> tuple[Array, Array]:
+    """Return the log density at z, shape [N], and its gradient, shape [R, S′, N].
+
+    The gradient is zero at structural zeros.
     """
     alpha = rows.concentration[..., None]
     possible = alpha > 0
     log_rows = normalized(z)
-    logs, xi = log_likelihood_and_expected_transitions(rows, log_rows, past, space)
+    logs, xi = log_likelihood_and_expected_transitions(rows, log_rows, pasts, space)
     size = np.exp(z)
     prior = np.where(possible, alpha * np.where(possible, z, 0.0) - size, 0.0)
     slope = alpha - size + xi - np.exp(log_rows) * xi.sum(axis=1, keepdims=True)
@@ -79,7 +82,7 @@ def move(
     z: Array,
     step: Array,
     leaps: int,
-    past: History,
+    pasts: Histories,
     space: Workspace,
     rng: np.random.Generator,
 ) -> tuple[Array, Array]:
@@ -91,13 +94,13 @@ def move(
     momentum = np.where(step > 0, rng.standard_normal(z.shape), 0.0)
     uniforms = rng.random(z.shape[-1])
     with np.errstate(over="ignore", invalid="ignore"):
-        density, gradient = log_density(rows, z, past, space)
+        density, gradient = log_density(rows, z, pasts, space)
         before = density - 0.5 * np.square(momentum).sum(axis=(0, 1))
         proposal = z
         for _ in range(leaps):
             momentum = momentum + 0.5 * step * gradient
             proposal = proposal + step * momentum
-            density, gradient = log_density(rows, proposal, past, space)
+            density, gradient = log_density(rows, proposal, pasts, space)
             momentum = momentum + 0.5 * step * gradient
         change = density - 0.5 * np.square(momentum).sum(axis=(0, 1)) - before
         acceptance = np.where(np.isnan(change), 0.0, np.exp(np.minimum(change, 0.0)))

@@ -19,7 +19,7 @@ from ..errors import InvalidModelError
 from ..models import Setting
 from ..sensors.costs import SeenCosts
 from .dirichlet_prior import DirichletPrior, log_dirichlet
-from .history import History
+from .history import Histories, History
 from .mode import free_rows_near, mode_of_rows
 from .refresh import AdaptationState, refresh
 from .rows import FreeRows, free_rows
@@ -51,12 +51,13 @@ class KernelGroup(Protocol):
     movable: bool  # if False, only the weights of the kernels change
     tuning: Any  # the state of the adaptation of the moves
 
-    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> KernelGroup:
-        """Return a group that is resampled by `weights[N]` and moved, given the whole history."""
+    def refreshed(self, weights: Array, pasts: Histories, rng: np.random.Generator) -> KernelGroup:
+        """Return a group that is resampled by `weights[N]` and moved, given the histories of all units."""
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
-        """Return a mode of the posterior within the group, [A, S, S′], with its setting; the search starts
-        from `near`.
+    def mode(self, weights: Array, pasts: Histories, near: Array | None) -> tuple[Array, Setting]:
+        """Return a mode of the posterior within the group, [A, S, S′], with its setting.
+
+        A search for it starts from `near`.
         """
 
     def setting_of(self, number: int) -> Setting:
@@ -104,27 +105,33 @@ class RowGroup:
         initial = np.repeat(prior.setting.initial[:, None], size, axis=1)
         return cls(rows, log_rows, tuning, initial, Workspace(rows.codes, size))
 
-    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> RowGroup:
+    def refreshed(self, weights: Array, pasts: Histories, rng: np.random.Generator) -> RowGroup:
+        """Return a group that is resampled by `weights[N]` and moved, given the histories of all units."""
         tuning = replace(self.tuning)
-        log_rows = refresh(self.rows, self.log_rows, weights, past, self.space, tuning, rng)
+        log_rows = refresh(self.rows, self.log_rows, weights, pasts, self.space, tuning, rng)
         return RowGroup(self.rows, log_rows, tuning, self.initial, self.space)
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
+    def mode(self, weights: Array, pasts: Histories, near: Array | None) -> tuple[Array, Setting]:
+        """Return a mode of the posterior within the group, which iterations from `near` find."""
         kernel = np.asarray(self.kernels @ weights) if near is None else near
         start = free_rows_near(self.rows, kernel, self.log_rows, weights)
-        log_rows = mode_of_rows(self.rows, past, start)
+        log_rows = mode_of_rows(self.rows, pasts, start)
         return np.asarray(self.rows.kernels(log_rows)[..., 0]), setting_of_rows(self.rows, log_rows, 0)
 
     def setting_of(self, number: int) -> Setting:
+        """Return the setting with the observation model and the costs of kernel `number`."""
         return setting_of_rows(self.rows, self.log_rows, number)
 
     def first_likelihood(self, past: History) -> Array:
+        """Return η(o_1 | s) under each kernel, shape [S, N]."""
         return self.rows.first_likelihood(self.log_rows, past)
 
     def start(self, past: History) -> Array:
+        """Return h_1 up to a factor, shape [S], or under each kernel, shape [S, N]."""
         return self.rows.start(self.log_rows, past)
 
     def tables(self) -> tuple[Array | None, Array | None]:
+        """Return observation models [.., O, N] and costs [A, S, N] of the kernels, or None if known."""
         rows, seen = self.rows, self.rows.codes.setting.seen_cost
         own = rows.probabilities(self.log_rows)
         costs = None
@@ -133,9 +140,11 @@ class RowGroup:
         return None if rows.sensor is None else rows.sensor.expanded(own), costs
 
     def clear(self) -> None:
+        """Clear the scratch arrays of passes over the history."""
         self.space.shares[...] = 0.0
 
     def state(self) -> dict[str, Any]:
+        """Return the logarithms of the rows, and the state of the adaptation of the moves."""
         names = (*_TUNED, *_TUNED_TABLES) if self.rows.has_tables else _TUNED
         return {
             "log_rows": self.log_rows.copy(),
@@ -153,8 +162,9 @@ class RowGroup:
 
 
 def log_rows_in(state: State, rows: FreeRows, shape: tuple[int, ...]) -> Array:
-    """Return the saved logarithms of the rows, checked: rows sum to one, and only structural zeros are
-    −inf.
+    """Return the saved logarithms of the rows, checked.
+
+    Rows must sum to one, and only structural zeros may be −inf.
     """
     found = array_in(state, "log_rows", shape, high=1e-6, finite=False)
     possible = rows.concentration > 0.0
@@ -236,27 +246,34 @@ class FixedGroup:
         self.support = possible_steps(prior.step_codes, prior.support, self.factors)
         self.space = Workspace(prior.step_codes, 1)  # not used: a finite set needs no pass over the history
 
-    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> FixedGroup:
+    def refreshed(self, weights: Array, pasts: Histories, rng: np.random.Generator) -> FixedGroup:
+        """Return this group, whose kernels are not moved."""
         return self
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
+    def mode(self, weights: Array, pasts: Histories, near: Array | None) -> tuple[Array, Setting]:
+        """Return the kernel with the largest weight, and its setting."""
         best = int(np.argmax(weights))
         return np.asarray(self.kernels[..., best].copy()), self.setting_of(best)
 
     def setting_of(self, number: int) -> Setting:
+        """Return the POMDP without its transition kernel under kernel `number`."""
         return self.prior.setting_of(number)
 
     def first_likelihood(self, past: History) -> Array:
+        """Return η(o_1 | s) under each kernel, shape [S, N]."""
         return self.prior.first_likelihood(past.first)
 
     def start(self, past: History) -> Array:
+        """Return h_1, shape [S]."""
         return past.start
 
     def tables(self) -> tuple[Array | None, Array | None]:
-        return None, None  # a mixture has no unknown tables
+        """Return None twice, because a mixture has no unknown tables."""
+        return None, None
 
     def clear(self) -> None:
-        pass
+        """Do nothing, because a finite set needs no pass over the history."""
 
     def state(self) -> dict[str, Any]:
+        """Return nothing, because a file stores the kernels with the prior."""
         return {}

@@ -51,11 +51,11 @@ class TablePosterior:
         raise NotImplementedError
 
     def _sensor_tables(self) -> Array | None:
-        """The observation model of each kernel, with an axis N at the end; None if it is known."""
+        """Return the observation model of each kernel, with an axis N at the end; None if it is known."""
         raise NotImplementedError
 
     def _cost_tables(self) -> Array | None:
-        """The costs under each kernel in the user's units, shape [A, S, N]; None if they are known."""
+        """Return the costs under each kernel in the user's units, shape [A, S, N]; None if they are known."""
         raise NotImplementedError
 
     def sensor_mean(self) -> Array:
@@ -85,9 +85,7 @@ class TablePosterior:
             it is known.
         """
         tables = self._sensor_tables()
-        if tables is None:
-            return self.setting.observation, self.setting.observation
-        return interval(tables, self.weights, level)
+        return self._interval_of(tables, self.setting.observation, level)
 
     def cost_mean(self) -> Array:
         """Return the posterior mean of the cost of each action in each state, in the user's units, [A, S]."""
@@ -107,10 +105,11 @@ class TablePosterior:
         tuple of two arrays
             Quantiles of the kernels by weight, in the user's units; twice the costs if they are known.
         """
-        tables = self._cost_tables()
-        if tables is None:
-            return self.setting.own_cost, self.setting.own_cost
-        return interval(tables, self.weights, level)
+        return self._interval_of(self._cost_tables(), self.setting.own_cost, level)
+
+    def _interval_of(self, tables: Array | None, known: Array, level: float) -> tuple[Array, Array]:
+        """Return the ends of an interval for each entry of unknown tables, or twice the known one."""
+        return (known, known) if tables is None else interval(tables, self.weights, level)
 
     def learned_sensor(self, level: float = LEVEL) -> LearnedTable | None:
         """Return what is known of the observation model, or None if it was known before."""

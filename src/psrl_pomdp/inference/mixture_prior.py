@@ -12,7 +12,7 @@ from .._utils.arrays import Array, Names, distributions, frozen
 from ..errors import InvalidModelError
 from ..models import POMDP, Frozen, Setting
 from ..protocols import GroupsKernels, ReplacesSetting
-from .choosing import declared_support
+from .choosing import declared_support, learns_tables
 from .encoding import check_protocol, initial_of, model_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class MixturePrior(Frozen):
             if prior.setting != priors[0].setting:
                 raise InvalidModelError(f"components: {prior!r} and {priors[0]!r} have different settings")
         for prior in priors:
-            if any(getattr(prior, name, None) is not None for name in ("sensor", "costs", "sensors")):
+            if learns_tables(prior):
                 raise InvalidModelError(
                     f"components: {prior!r} has an unknown observation model or unknown costs, which a "
                     "mixture cannot have"
@@ -105,8 +105,9 @@ class MixturePrior(Frozen):
         return self.components[int(rng.choice(len(self), p=self.weights_of_components))]
 
     def initial_of(self, kernel: Array) -> Array:
-        """Return h(·; `kernel`): that of the first component that differs from the setting, else the
-        setting's.
+        """Return h(·; `kernel`).
+
+        It is that of the first component that differs from the setting, or else the setting's.
         """
         for prior in self.components:
             found = initial_of(prior, kernel)
@@ -141,7 +142,7 @@ class MixturePrior(Frozen):
         from .encoding import same_prior
         from .ensemble_posterior import EnsemblePosterior
         from .ensemble_state import check_sizes, size_in
-        from .saved_states import time_in
+        from .saved_states import total_time_in
 
         same_prior(state, self.fingerprint)
         prefixes = [f"group_{g}_" if len(self) > 1 else "" for g in range(len(self))]
@@ -150,7 +151,7 @@ class MixturePrior(Frozen):
         groups = []
         for prefix, size, prior in zip(prefixes, sizes, self.components, strict=True):
             part = {name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)}
-            groups.append(prior.restored_group(part, size, time_in(state)))
+            groups.append(prior.restored_group(part, size, total_time_in(state)))
             if groups[-1].size != size:
                 raise InvalidModelError(
                     f"{prefix}size is {size}, but the group has {groups[-1].size} kernels"

@@ -11,65 +11,35 @@ modes: the starting point determines which one the iteration converges to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .._utils.arrays import Array
-from ..errors import InvalidModelError
-from .history import History
+from .history import Histories, longest
 from .hmc import log_likelihood_and_expected_transitions
 from .rows import FreeRows
 from .workspace import Workspace
 
-if TYPE_CHECKING:
-    from .dirichlet_posterior import DirichletPosterior
-
-_PASSES = 50
-_CLOSE = 1e-4  # the iteration stops when no entry changes by more than this
-
-
-def posterior_mode(
-    posterior: DirichletPosterior,
-    near: Array | None = None,
-    *,
-    passes: int = _PASSES,
-    close: float = _CLOSE,
-) -> Array:
-    """Return a mode, shape [A, S, S′], by iterations that start at the kernel `near`, by default the mean.
-
-    >>> from psrl_pomdp import problem
-    >>> posterior = problem("separated").prior.posterior(np.random.default_rng(0))
-    >>> posterior.start(0)
-    >>> posterior_mode(posterior)[0, 0].round(3).tolist()
-    [0.25, 0.25, 0.25, 0.25]
-    """
-    if posterior.prior.density is not None:
-        raise InvalidModelError("posterior_mode is for known observation models, and for unknown tables")
-    rows = posterior._rows
-    weights = posterior.weights
-    start = free_rows_near(rows, posterior.mean() if near is None else near, posterior._log_rows, weights)
-    log_rows = mode_of_rows(rows, posterior._past, start, passes=passes, close=close)
-    return np.asarray(rows.kernels(log_rows)[..., 0])
+MODE_PASSES = 50  # the default number of iterations
+MODE_CLOSE = 1e-4  # the iteration stops when no entry changes by more than this
 
 
 def mode_of_rows(
     rows: FreeRows,
-    past: History,
+    pasts: Histories,
     start: Array,
     *,
-    passes: int = _PASSES,
-    close: float = _CLOSE,
+    passes: int = MODE_PASSES,
+    close: float = MODE_CLOSE,
 ) -> Array:
     """Return the logarithms of the free rows at a mode, shape [R, W, 1].
 
     At most `passes` iterations start at the rows `start[R, W]`.
     """
     space = Workspace(rows.codes, 1)
-    space.fit(past.length)
+    space.fit(longest(pasts))
     theta = start
     for _ in range(passes):
-        _, transitions = log_likelihood_and_expected_transitions(rows, _log(theta), past, space)
+        _, transitions = log_likelihood_and_expected_transitions(rows, _log(theta), pasts, space)
         before, theta = theta, rows.concentration + transitions[..., 0]
         theta /= theta.sum(axis=1, keepdims=True)
         if np.abs(theta - before).max(initial=0.0) < close:

@@ -316,10 +316,9 @@ def _swept(
 
 
 def _correlation(before: Array, after: Array) -> float:
-    """Return the correlation of parameters before and after a move over the ensemble, averaged over
-    parameters.
+    """Return the correlation of a parameter before and after a move, averaged over parameters.
 
-    The correlation of a parameter that did not change is 1.
+    The correlation is taken over the ensemble. The correlation of a parameter that did not change is 1.
     """
     x, y = before - before.mean(axis=0), after - after.mean(axis=0)
     size = np.sqrt(np.square(x).sum(axis=0) * np.square(y).sum(axis=0))

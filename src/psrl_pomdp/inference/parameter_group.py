@@ -12,7 +12,7 @@ from .._utils.integers import is_integer
 from ..errors import InvalidModelError, PSRLError
 from ..models import Setting
 from .hidden_paths import expected_transitions, log_likelihoods
-from .history import History
+from .history import Histories, History, longest
 from .kernel_groups import MOST_KERNELS, possible_steps
 from .moves import Target, Tuning, default_move
 from .parametric_prior import ParametricPrior, checked_density, checked_kernels, checked_sample, support_of
@@ -67,15 +67,15 @@ class ParameterGroup:
                 raise InvalidModelError(f"{name}.{method} returned another value at its second call")
         return found
 
-    def refreshed(self, weights: Array, past: History, rng: np.random.Generator) -> ParameterGroup:
-        """Return a group that is resampled by `weights[N]` and moved, given the whole history."""
+    def refreshed(self, weights: Array, pasts: Histories, rng: np.random.Generator) -> ParameterGroup:
+        """Return a group that is resampled by `weights[N]` and moved, given the histories of all units."""
         chosen = systematic(weights, rng.random())
-        target = HistoryTarget(self.prior, past, self._spaces, self.parameters.std(axis=0))
+        target = HistoryTarget(self.prior, pasts, self._spaces, self.parameters.std(axis=0))
         moved, tuning = _moved(self.prior, self.parameters[chosen].copy(), target, dict(self.tuning), rng)
         refreshes = float(self.tuning.get("refreshes", 0.0)) + 1.0
         return ParameterGroup(self.prior, moved, {**tuning, "refreshes": refreshes}, self._spaces)
 
-    def mode(self, weights: Array, past: History, near: Array | None) -> tuple[Array, Setting]:
+    def mode(self, weights: Array, pasts: Histories, near: Array | None) -> tuple[Array, Setting]:
         """Return the kernel at a local maximum of the posterior density of the parameters, with the setting.
 
         The search starts at the best member of the ensemble. For up to ten parameters it continues with the
@@ -83,7 +83,7 @@ class ParameterGroup:
         """
         from scipy.optimize import minimize  # imported here because the import is slow
 
-        target = HistoryTarget(self.prior, past, self._spaces, self.parameters.std(axis=0))
+        target = HistoryTarget(self.prior, pasts, self._spaces, self.parameters.std(axis=0))
         best = self.parameters[int(target.log_density(self.parameters).argmax())]
         d = len(best)
         if d <= 10:
@@ -110,6 +110,7 @@ class ParameterGroup:
         return past.start
 
     def tables(self) -> tuple[Array | None, Array | None]:
+        """Return None twice, because the setting has the tables."""
         return None, None
 
     def clear(self) -> None:
@@ -157,46 +158,54 @@ class ParameterGroup:
 
 
 class HistoryTarget(Target):
-    """The posterior density of parameters given the whole history."""
+    """The posterior density of parameters given the histories of all units."""
 
     def __init__(
-        self, prior: ParametricPrior, past: History, spaces: dict[int, Workspace], spread: Array
+        self, prior: ParametricPrior, pasts: Histories, spaces: dict[int, Workspace], spread: Array
     ) -> None:
         self.prior, self.spread = prior, spread
-        self._past, self._spaces = past, spaces
+        self._pasts, self._spaces = pasts, spaces
 
     def log_prior(self, parameters: Array) -> Array:
+        """Return the prior's log density of each parameter vector, shape [M]."""
         return checked_density(self.prior, parameters)
 
     def log_likelihood(self, parameters: Array) -> Array:
+        """Return the log likelihood of the history under each parameter vector, shape [M]."""
         kernels, space, logs = self._prepared(parameters)
-        past = self._past
+        total = np.zeros_like(logs)
         space.tabulate(kernels)
-        log_likelihoods(
-            space.states, space.joint, past.codes, past.rows, past.length, space.start(past.start),
-            space.alpha, space.checkpoints, logs,
-        )  # fmt: skip
-        return logs
+        for past in self._pasts:
+            log_likelihoods(
+                space.states, space.joint, past.codes, past.rows, past.length, space.start(past.start),
+                space.alpha, space.checkpoints, logs,
+            )  # fmt: skip
+            total += logs
+        return total
 
     def expected_transitions(self, parameters: Array) -> tuple[Array, Array]:
+        """Return the log likelihoods [M], and the expected numbers of transitions, shape [M, A, S, S′]."""
         kernels, space, logs = self._prepared(parameters)
-        past, expected = self._past, np.zeros_like(kernels)
+        total, expected = np.zeros_like(logs), np.zeros_like(kernels)
         space.tabulate(kernels)
-        expected_transitions(
-            space.states, space.action_of, past.codes, past.rows, past.length, space.start(past.start),
-            space.joint, space.alpha, space.checkpoints, space.shares, logs,
-            np.zeros(space.alpha.shape[1]), flat(expected),
-        )  # fmt: skip
-        return logs, expected.transpose(3, 0, 1, 2)
+        for past in self._pasts:
+            expected_transitions(
+                space.states, space.action_of, past.codes, past.rows, past.length, space.start(past.start),
+                space.joint, space.alpha, space.checkpoints, space.shares, logs,
+                np.zeros(space.alpha.shape[1]), flat(expected),
+            )  # fmt: skip
+            total += logs
+        return total, expected.transpose(3, 0, 1, 2)
 
     def kernels(self, parameters: Array) -> Array:
+        """Return the kernel of each parameter vector, shape [M, A, S, S′]."""
         return checked_kernels(self.prior, parameters)
 
     def _prepared(self, parameters: Array) -> tuple[Array, Workspace, Array]:
-        """Return the kernels [A, S, S′, M], scratch arrays for a pass over the history, and zeros [M]."""
+        """Return the kernels [A, S, S′, M], scratch arrays for passes over the histories, and zeros [M]."""
         kernels = np.ascontiguousarray(self.kernels(parameters).transpose(1, 2, 3, 0))
         space = space_for(self.prior, len(parameters), self._spaces)
-        space.fit(self._past.length)
+        space.fit(longest(self._pasts))
         return kernels, space, np.zeros(len(parameters))
 
 

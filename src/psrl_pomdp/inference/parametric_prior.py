@@ -1,6 +1,4 @@
-"""Priors on the parameters of a kernel, such as rates of wear, an error probability of a sensor, or a
-drift.
-"""
+"""Priors on the parameters of a kernel, such as rates of wear or a drift."""
 
 from __future__ import annotations
 
@@ -136,12 +134,12 @@ class ParametricPrior:
         from .encoding import same_prior
         from .ensemble_posterior import EnsemblePosterior
         from .ensemble_state import check_sizes, size_in
-        from .saved_states import time_in
+        from .saved_states import total_time_in
 
         same_prior(state, self.fingerprint)
         size = size_in(state)
         check_sizes(state, self.setting, size)
-        posterior = EnsemblePosterior(self, [self.restored_group(state, size, time_in(state))], rng)
+        posterior = EnsemblePosterior(self, [self.restored_group(state, size, total_time_in(state))], rng)
         posterior.resume(state)
         return posterior
 
@@ -181,10 +179,10 @@ class ParametricPrior:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the class's name and of every attribute of the class and of the object, to the last
-        bit.
+        """A digest of the class's name and of all attributes, to the last bit.
 
-        An attribute whose contents cannot be determined raises `InvalidModelError`.
+        The attributes are those of the class and of the object. An attribute whose contents cannot be
+        determined raises `InvalidModelError`.
         """
         digest = hashlib.sha256(type(self).__qualname__.encode())
         classes = type(self).__mro__[:-1]  # all but `object`

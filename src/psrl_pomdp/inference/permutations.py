@@ -48,8 +48,9 @@ def candidates(n_states: int) -> Iterator[Index]:
 
 
 def row_map(rows: FreeRows, pi: Index) -> tuple[Index, Index] | None:
-    """Return which old row and old columns each renamed free row has, shapes [R] and [R, W]; None if
-    impossible.
+    """Return which old row and old columns each renamed free row has, shapes [R] and [R, W].
+
+    Returns None if the rows cannot be renamed so.
     """
     n_rows, width = rows.concentration.shape
     source = np.full(n_rows, -1, dtype=np.int64)

@@ -32,7 +32,7 @@ from . import hmc, permutations
 from .dirichlet_prior import log_dirichlet
 from .expected_visits import visits
 from .hidden_paths import log_likelihoods, sample_paths
-from .history import History
+from .history import Histories, History, longest, steps_in
 from .rows import FreeRows
 from .workspace import Workspace, flat
 
@@ -46,8 +46,9 @@ _WIDEST = 3.0  # the largest scale of an HMC coordinate: beyond it, the term e^z
 
 @dataclass
 class AdaptationState:
-    """The statistics that a refresh passes to the next one. They affect how well moves mix, not their
-    invariance.
+    """The statistics that a refresh passes to the next one.
+
+    They affect how well moves mix, not their invariance.
     """
 
     refreshes: int = 0
@@ -72,16 +73,16 @@ def refresh(
     rows: FreeRows,
     log_rows: Array,
     weights: Array,
-    past: History,
+    pasts: Histories,
     space: Workspace,
     tuning: AdaptationState,
     rng: np.random.Generator,
 ) -> Array:
     """Return equally weighted `log_rows[R, S′, N]` from weighted ones, resampled and moved."""
-    space.fit(past.length)
+    space.fit(longest(pasts))
     chosen = systematic(weights, rng.random())
     before = np.ascontiguousarray(log_rows[:, :, chosen])
-    after, counts = gibbs(rows, before, past, space, rng)
+    after, counts = gibbs(rows, before, pasts, space, rng)
     tuning.refreshes += 1
     tuning.sweeps += 1
     _update_correlation(rows, before, after, counts, tuning)
@@ -89,15 +90,15 @@ def refresh(
     time = (1 + r) / max(1 - r, 1e-3)
     if time <= _LONGEST_GIBBS:
         for _ in range(max(1, ceil(time) - 2)):
-            after, counts = gibbs(rows, after, past, space, rng)
+            after, counts = gibbs(rows, after, pasts, space, rng)
             tuning.sweeps += 1
     elif not rows.has_tables:
-        after = hamiltonian(rows, after, past, space, tuning, rng)
+        after = hamiltonian(rows, after, pasts, space, tuning, rng)
     else:
-        after = _several_moves(rows, after, counts, past, space, tuning, rng)
+        after = _several_moves(rows, after, counts, pasts, space, tuning, rng)
     if rows.permutations:
-        after = rename_states(rows, after, past, space, rng)
-    tuning.counts, tuning.length = counts.mean(axis=-1), past.length
+        after = rename_states(rows, after, pasts, space, rng)
+    tuning.counts, tuning.length = counts.mean(axis=-1), steps_in(pasts)
     if rows.has_tables:
         tuning.sharpness = _sharpness(rows, after)
     return after
@@ -107,7 +108,7 @@ def _several_moves(
     rows: FreeRows,
     before: Array,
     counts: Array,
-    past: History,
+    pasts: Histories,
     space: Workspace,
     tuning: AdaptationState,
     rng: np.random.Generator,
@@ -115,43 +116,45 @@ def _several_moves(
     """Do max(1, ⌈τ⌉ − 2) HMC moves; earlier refreshes measured the autocorrelation time τ of one."""
     r = tuning.hmc_correlation
     wanted = min(_MOST_MOVES, max(1, ceil((1 + r) / max(1 - r, 1e-3)) - 2))
-    after = hamiltonian(rows, before, past, space, tuning, rng)
+    after = hamiltonian(rows, before, pasts, space, tuning, rng)
     found = row_correlation(rows, before, after, counts)
     if found is not None:
         tuning.hmc_correlation = 0.8 * r + 0.2 * found
     for _ in range(wanted - 1):
-        after = hamiltonian(rows, after, past, space, tuning, rng)
+        after = hamiltonian(rows, after, pasts, space, tuning, rng)
     return after
 
 
 def rename_states(
-    rows: FreeRows, log_rows: Array, past: History, space: Workspace, rng: np.random.Generator
+    rows: FreeRows, log_rows: Array, pasts: Histories, space: Workspace, rng: np.random.Generator
 ) -> Array:
     """Offer each kernel a random renaming of the states, by the rule of Metropolis and Hastings."""
     proposed, hopeful = permutations.renamed(rows, log_rows, rng)
     uniforms = rng.random(log_rows.shape[-1])
     if not hopeful.any():
         return log_rows
-    new = log_likelihood(rows, proposed, past, space) + permutations.log_prior(rows, proposed)
-    old = log_likelihood(rows, log_rows, past, space) + permutations.log_prior(rows, log_rows)
+    new = log_likelihood(rows, proposed, pasts, space) + permutations.log_prior(rows, proposed)
+    old = log_likelihood(rows, log_rows, pasts, space) + permutations.log_prior(rows, log_rows)
     with np.errstate(invalid="ignore"):
         accepted = hopeful & (np.log(uniforms) < new - old)  # False for NaN
     return np.where(accepted, proposed, log_rows)
 
 
-def log_likelihood(rows: FreeRows, log_rows: Array, past: History, space: Workspace) -> Array:
+def log_likelihood(rows: FreeRows, log_rows: Array, pasts: Histories, space: Workspace) -> Array:
     """Return log P(observations | θ) up to a constant, shape [N]."""
-    logs = np.zeros(log_rows.shape[-1])
+    logs, total = np.zeros(log_rows.shape[-1]), np.zeros(log_rows.shape[-1])
     space.tabulate(rows.kernels(log_rows), rows.factors(log_rows))
-    log_likelihoods(
-        space.states, space.joint, past.codes, past.rows, past.length,
-        space.start(rows.start(log_rows, past)), space.alpha, space.checkpoints, logs,
-    )  # fmt: skip
-    return logs
+    for past in pasts:
+        log_likelihoods(
+            space.states, space.joint, past.codes, past.rows, past.length,
+            space.start(rows.start(log_rows, past)), space.alpha, space.checkpoints, logs,
+        )  # fmt: skip
+        total += logs
+    return total
 
 
 def gibbs(
-    rows: FreeRows, log_rows: Array, past: History, space: Workspace, rng: np.random.Generator
+    rows: FreeRows, log_rows: Array, pasts: Histories, space: Workspace, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Do one Gibbs sweep: draw paths given kernels, then rows given paths.
 
@@ -163,23 +166,24 @@ def gibbs(
     matrices, matrix_of = space.by_step if by_step else (flat(kernels), space.action_of)
     n_states, size = kernels.shape[2:]
     transitions = np.zeros((len(matrices), n_states, n_states, size), dtype=np.int32)
-    first = np.zeros(size, dtype=np.uint32)
-    sample_paths(
-        space.states,
-        matrices,
-        matrix_of,
-        past.codes,
-        past.rows,
-        past.length,
-        space.start(rows.start(log_rows, past)),
-        space.joint,
-        space.alpha,
-        space.checkpoints,
-        rng.integers(2**64, dtype=np.uint64),
-        first,
-        flat(transitions),
-    )
-    counts = rows.aggregate(transitions, np.arange(n_states)[:, None] == first, past)
+    firsts = np.zeros((len(pasts), size), dtype=np.uint32)
+    for past, first in zip(pasts, firsts, strict=True):
+        sample_paths(
+            space.states,
+            matrices,
+            matrix_of,
+            past.codes,
+            past.rows,
+            past.length,
+            space.start(rows.start(log_rows, past)),
+            space.joint,
+            space.alpha,
+            space.checkpoints,
+            rng.integers(2**64, dtype=np.uint64),
+            first,
+            flat(transitions),
+        )
+    counts = rows.aggregate(transitions, firsts[:, None] == np.arange(n_states)[:, None], pasts)
     return log_dirichlet(rng, rows.concentration[..., None] + counts, axis=1), counts
 
 
@@ -222,7 +226,7 @@ def row_correlation(rows: FreeRows, before: Array, after: Array, counts: Array) 
 def hamiltonian(
     rows: FreeRows,
     log_rows: Array,
-    past: History,
+    pasts: Histories,
     space: Workspace,
     tuning: AdaptationState,
     rng: np.random.Generator,
@@ -231,9 +235,9 @@ def hamiltonian(
     alpha, size = rows.concentration, log_rows.shape[-1]
     total = log_gamma(rng, np.repeat(alpha.sum(axis=1)[:, None], size, axis=1))
     jitter = tuning.step * (0.7 + 0.6 * rng.random(size))
-    step = scales(rows, past.length, space.likelihood, tuning)[..., None] * jitter
+    step = scales(rows, steps_in(pasts), space.likelihood, tuning)[..., None] * jitter
     leaps = min(_MOST_LEAPS, max(_LEAPS, ceil(_PATH / tuning.step))) if rows.has_tables else _LEAPS
-    z, acceptance = hmc.move(rows, log_rows + total[:, None, :], step, leaps, past, space, rng)
+    z, acceptance = hmc.move(rows, log_rows + total[:, None, :], step, leaps, pasts, space, rng)
     tuning.step *= float(np.exp((acceptance.mean() - _ACCEPTANCE) / np.sqrt(0.25 * tuning.hmc_moves + 1.0)))
     tuning.step = min(1.5, tuning.step)
     tuning.hmc_moves += 1
@@ -248,7 +252,7 @@ def log_gamma(rng: np.random.Generator, shape: Array) -> Array:
 def scales(rows: FreeRows, length: int, likelihood: Array, tuning: AdaptationState) -> Array:
     """Return the scale of each HMC coordinate, shape [R, S′]: 1/√(α + σ² n p (1 − p)), 0 at structural zeros.
 
-    n p are the path counts of the last refresh, scaled to the present length of the history. σ is the
+    n p are the path counts of the last refresh, scaled to the present length of the histories. σ is the
     smallest singular value of the observation model after the row's action, which measures how informative
     observations are. Only earlier refreshes enter, so that a move does not depend on its own state. If there
     is no table of the observation model, σ is 1.
@@ -280,8 +284,9 @@ def _mean_rows(rows: FreeRows) -> Array:
 
 
 def _sharpness(rows: FreeRows, log_rows: Array) -> Array:
-    """Return the smallest singular value of each action's mean table of observations and seen costs, shape
-    [A].
+    """Return the smallest singular value of each action's mean table, shape [A].
+
+    The table is that of the observations and the seen costs.
     """
     mean = rows.observation(log_rows).mean(axis=-1)
     table = mean.mean(axis=1) if mean.ndim == 4 else mean  # [A, S, O]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from .._utils.arrays import Array, Index
 from .dirichlet_prior import DirichletPrior
-from .history import History
+from .history import Histories, History
 from .permutations import allowed_permutations
 from .step_codes import StepCodes, kernel_factors
 
@@ -133,7 +133,7 @@ class FreeRows:
         assert self.initial is not None
         return self.initial[:, None] * self.first_likelihood(log_rows, past)
 
-    def aggregate(self, counts: npt.NDArray[Any], first: npt.NDArray[Any], past: History) -> Array:
+    def aggregate(self, counts: npt.NDArray[Any], first: npt.NDArray[Any], pasts: Histories) -> Array:
         """Return counts by free row, shape [R, W, N].
 
         Parameters
@@ -141,9 +141,9 @@ class FreeRows:
         counts
             Transition counts by action [A, S, S′, N], or by step number [A·R, S, S′, N].
         first
-            The counts of s_1, shape [S, N].
-        past
-            The history, with the first observation.
+            The counts of s_1 of each history, shape [U, S, N].
+        pasts
+            The histories, with their first observations.
         """
         codes, total = self.codes, np.zeros((*self.concentration.shape, counts.shape[-1]))
         if len(counts) == codes.n_actions:
@@ -156,9 +156,11 @@ class FreeRows:
             emitted = by_code[:, :-1].sum(axis=(2, 3)).transpose(0, 2, 1, 3)  # [A, S', O, N]
             if self.sensor.where.ndim == 1:
                 emitted = emitted.sum(axis=0)
-                if past.first is not None and self.learns_from_first:
+                if self.learns_from_first:
                     emitted = emitted.astype(np.float64)
-                    emitted[:, past.first.code] += first
+                    for past, counted in zip(pasts, first, strict=True):
+                        if past.first is not None:
+                            emitted[:, past.first.code] += counted
             self.sensor.add_counts(emitted, total)
         if self.costs is not None:
             paid = by_code[:, :, :-1].sum(axis=(1, 4)).transpose(0, 2, 1, 3)  # [A, S, C, N]

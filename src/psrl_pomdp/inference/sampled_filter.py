@@ -17,6 +17,7 @@ from .._utils.arrays import Array, Codes, Index, Mask
 from .filter_bank import FilterBank, matrix_number, update
 from .kernel_weights import linear_weights
 from .predictive_test import kind_of_code
+from .step_codes import StepCodes
 
 _SURPRISE = 1e-20  # below this probability under all kernels, an observation triggers a refresh
 DONE, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3
@@ -30,6 +31,19 @@ class SampledFilter(NamedTuple):
     belief: Array  # [S, 1]; zeros after an observation of probability 0
     predicted: Array  # [S, 1]
     chance: Array  # [1]
+
+
+def no_sampled_filter(codes: StepCodes) -> SampledFilter:
+    """Return a filter of zeros, before the first kernel is sampled."""
+    n_actions, n_states = codes.n_actions, codes.n_states
+    shape = (n_states, n_states, 1)
+    return SampledFilter(
+        np.zeros((n_actions, *shape)),
+        np.zeros((codes.number_of_matrices, *shape)),
+        np.zeros((n_states, 1)),
+        np.zeros((n_states, 1)),
+        np.zeros(1),
+    )
 
 
 class PossibleStates(NamedTuple):
@@ -61,10 +75,10 @@ NO_REFRESH = RefreshRule(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(
 
 @jit_noalloc(inner=True, linked=True)
 def reachable_states(possible: PossibleStates, likelihood: Array, matrix: int) -> bool:
-    """Compute in `possible.then` the states that can follow and emit the observation; return if there
-    are any.
+    """Compute in `possible.then` the states that can follow and emit the observation.
 
-    `matrix` is the number of the step's matrix, `likelihood[S′]` the likelihoods of the observation.
+    Returns whether there are any. `matrix` is the number of the step's matrix, `likelihood[S′]` the
+    likelihoods of the observation.
     """
     n_states = len(possible.now)
     some = False
@@ -79,10 +93,10 @@ def reachable_states(possible: PossibleStates, likelihood: Array, matrix: int) -
 
 @jit_noalloc(error_model="numpy", linked=True)
 def update_sampled_filter(used: SampledFilter, likelihood: Array, matrix: int) -> None:
-    """Update the belief of the sampled kernel; `chance` becomes 1 / P, or 0 if the observation is
-    impossible.
+    """Update the belief of the sampled kernel.
 
-    `matrix` is the number of the step's matrix, `likelihood[S′]` the likelihoods of the observation.
+    `chance` becomes 1 / P, or 0 if the observation is impossible. `matrix` is the number of the step's
+    matrix, `likelihood[S′]` the likelihoods of the observation.
     """
     matrices, belief, predicted = used.matrices, used.belief, used.predicted
     total = 0.0
@@ -114,8 +128,9 @@ def all_unlikely(inverse: Array, begin: int, end: int) -> bool:
 
 @jit_noalloc(inner=True, linked=True)
 def group_size(weight: Array, begin: int, end: int) -> float:
-    """Return the effective size (Σ w)² / Σ w² of the kernels `begin` to `end` − 1; infinity if all
-    weights are 0.
+    """Return the effective size (Σ w)² / Σ w² of the kernels `begin` to `end` − 1.
+
+    It is infinite if all weights are 0.
     """
     total, squares = 0.0, 0.0
     for n in range(begin, end):

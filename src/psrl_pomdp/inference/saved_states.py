@@ -53,6 +53,19 @@ def time_in(state: State) -> int:
     return whole_in(state, "time", 0, LARGEST_TIME)
 
 
+def total_time_in(state: State) -> int:
+    """Return the time at which one unit would have taken the steps of all units of the state together."""
+    steps = max(time_in(state) - 1, 0)
+    for i in range(1, units_in(state)):
+        steps += max(whole_in(state, f"unit_{i}_time", 0, LARGEST_TIME) - 1, 0)
+    return steps + 1
+
+
+def units_in(state: State) -> int:
+    """Return the number of units in a state; states of a single unit do not say it."""
+    return whole_in(state, "units", 1, LARGEST_TIME) if "units" in state else 1
+
+
 def codes_in(state: State, name: str, length: int, count: int) -> npt.NDArray[Any]:
     """Return the array `name` of `length` integers from 0 to `count` − 1."""
     codes = shaped(name, _given(state, name), (length,), "this time")
@@ -68,9 +81,12 @@ def has_shape(state: State, name: str, shape: Shape) -> None:
     shaped(name, _given(state, name), shape, "this prior and this time")
 
 
-def filters_in(state: State, fresh: Mapping[str, Array], time: int) -> dict[str, Array]:
-    """Return the saved filters of N kernels at t = `time`, by name; `fresh` are the filters before the
-    start.
+def filters_in(
+    state: State, fresh: Mapping[str, Array], time: int, *, shared: bool = False
+) -> dict[str, Array]:
+    """Return the saved filters of N kernels at t = `time`, by name.
+
+    `fresh` are the filters before the start. `shared` says whether other units have changed the weights.
     """
     found = {
         "counts": array_in(state, "counts", fresh["counts"].shape, 0.0, time * (1.0 + _NEAR)),
@@ -81,9 +97,13 @@ def filters_in(state: State, fresh: Mapping[str, Array], time: int) -> dict[str,
         "expected": array_in(state, "expected", fresh["expected"].shape, 0.0, time * (1.0 + _NEAR)),
     }
     if time == 0:
-        for name, array in found.items():
-            if not np.array_equal(array, fresh[name]):
+        for name in ("counts", "belief", "expected"):
+            if not np.array_equal(found[name], fresh[name]):
                 raise InvalidModelError(f"{name} is not the initial one, although the time is 0")
+        if not shared:
+            for name in ("log_weight", "product", "scale"):
+                if not np.array_equal(found[name], fresh[name]):
+                    raise InvalidModelError(f"{name} is not the initial one, although the time is 0")
         return found
     _check_weights(found)
     _check_sums(found, time)

@@ -41,6 +41,7 @@ class Reading(NamedTuple):
     code: int  # r
     row: Array | None = None  # [S']: likelihoods of an observation without a number
     value: Any = np.nan  # this observation: a float, or an array [d]; NaN if it is missing
+    likelihood: Array = np.zeros(0)  # [S']: those of the code, or `row`; empty for an observation of the past
 
 
 class Steps(NamedTuple):
@@ -111,9 +112,8 @@ class StepCodes:
             self.cost_number(cost)
             return self._row(self.setting.sensor, action, observation)
         number = reading_number(self.setting, observation)
-        return Reading(
-            number * (self.n_costs + 1) + (self.n_costs if cost is None else self.cost_number(cost))
-        )
+        code = number * (self.n_costs + 1) + (self.n_costs if cost is None else self.cost_number(cost))
+        return Reading(code, likelihood=self.likelihood[action, code])
 
     def first_reading(self, observation: Any) -> Reading | None:
         """Return the observation before the first action, or None if it is missing.
@@ -143,10 +143,10 @@ class StepCodes:
         return np.ascontiguousarray(first[:, reading.code])
 
     def steps(self, actions: Many, observations: Many, costs: Many | None = None) -> Steps:
-        """Return many steps as compiled code uses them; an observation of −1 is missing if observations are
-        numbered.
+        """Return many steps as compiled code uses them.
 
-        Raises `UnknownNameError` or `InvalidModelError`; the message names the position in the list.
+        An observation of −1 is missing if observations are numbered. Raises `UnknownNameError` or
+        `InvalidModelError`; the message names the position in the list.
         """
         if self.has_rows:
             return self._row_steps(actions, observations, costs)
@@ -217,10 +217,12 @@ class StepCodes:
         """Return the likelihoods of an observation without a number, divided by their maximum."""
         assert isinstance(sensor, ContinuousSensor)
         if is_lost(observation):
-            return Reading(MISSING, np.ones(self.n_states))
+            ones = np.ones(self.n_states)
+            return Reading(MISSING, ones, likelihood=ones)
         value = sensor.checked(observation)
         number = 0 if sensor.n_actions is None else action
-        return Reading(CAME, likelihood_rows(sensor, number, np.asarray(value)[None])[0], value)
+        row = likelihood_rows(sensor, number, np.asarray(value)[None])[0]
+        return Reading(CAME, row, value, row)
 
     # -- matrices ---------------------------------------------------------------------------------
 

@@ -13,11 +13,10 @@ from .step_codes import StepCodes
 
 
 class Workspace:
-    """Inputs and scratch arrays of a pass over the history for N kernels; `fit` grows them with the
-    history.
+    """Inputs and scratch arrays of a pass over the history for N kernels.
 
-    `joint[K, S·S·N]` contains M by step number (or θ by step number, if observations have rows of
-    likelihoods).
+    The method `fit` grows them with the history. `joint[K, S·S·N]` contains M by step number (or θ by step
+    number, if observations have rows of likelihoods).
     """
 
     def __init__(self, codes: StepCodes, size: int) -> None:
@@ -60,7 +59,8 @@ class Workspace:
 
 
 def flat(kernels: npt.NDArray[np.generic]) -> npt.NDArray[Any]:
-    """Return `kernels` [A, S, S′, N] as an array [A, S·S·N] without a copy, as the compiled passes need
-    it.
+    """Return `kernels` [A, S, S′, N] as an array [A, S·S·N], as the compiled passes need it.
+
+    The array is not copied.
     """
     return kernels.reshape(len(kernels), -1)

@@ -62,14 +62,17 @@ class POMDP(Frozen):
 
     @property
     def n_states(self) -> int:
+        """The number of states."""
         return self.setting.n_states
 
     @property
     def n_actions(self) -> int:
+        """The number of actions."""
         return self.setting.n_actions
 
     @property
     def n_observations(self) -> int:
+        """The number of observations. Raises `InvalidModelError` if it is not finite."""
         return self.setting.n_observations
 
     def _contents(self) -> tuple[str, list[Array]]:

@@ -1,4 +1,8 @@
-"""The `Setting` of a POMDP: everything except the transition kernel."""
+"""The `Setting` of a POMDP: everything except the transition kernel.
+
+The module is long because it is one class, of which almost half is documentation. The checks of what users
+give are in `setting_parts`.
+"""
 
 from __future__ import annotations
 
@@ -336,10 +340,12 @@ class Setting(Frozen):
 
     @property
     def n_states(self) -> int:
+        """The number of states."""
         return int(self.cost.shape[1])
 
     @property
     def n_actions(self) -> int:
+        """The number of actions."""
         return int(self.cost.shape[0])
 
     @property
@@ -373,10 +379,10 @@ class Setting(Frozen):
 
     @property
     def joint_observation(self) -> Array:
-        """The table of the observation together with the seen cost, of which the pair (o, c) has number o C +
-        c.
+        """The table of the observation together with the seen cost.
 
-        It is `observation` if costs are not seen, and has shape [A, S, S′, O·C] otherwise.
+        The pair (o, c) has the number o C + c. The table is `observation` if costs are not seen, and has
+        shape [A, S, S′, O·C] otherwise.
         """
         table = self.observation
         if self.seen_cost is None:
@@ -405,14 +411,17 @@ class Setting(Frozen):
 
     @property
     def actions(self) -> tuple[str, ...]:
+        """The names of the actions, or their numbers as strings if they have no names."""
         return tuple(map(self.names.action, range(self.n_actions)))
 
     @property
     def observations(self) -> tuple[str, ...]:
+        """The names of the observations, or their numbers as strings if they have no names."""
         return tuple(map(self.names.observation, range(self.n_observations)))
 
     @cached_property
     def sensor_depends_on_action(self) -> bool:
+        """Whether the observation model differs between actions."""
         if isinstance(self.sensor, TableSensor):
             return bool((self.observation != self.observation[0]).any())
         return self.sensor.n_actions is not None

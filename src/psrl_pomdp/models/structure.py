@@ -62,10 +62,12 @@ class ModelStructure:
 
     @property
     def communicating(self) -> bool:
+        """Whether some policy leads from every state to every other one."""
         return len(self.recurrent_classes[0].states) == self.n_states
 
     @property
     def weakly_communicating(self) -> bool:
+        """Whether there is exactly one recurrent class."""
         return len(self.recurrent_classes) == 1
 
     @property
@@ -81,6 +83,7 @@ class ModelStructure:
 
     @property
     def aperiodic(self) -> bool:
+        """Whether all recurrent classes have period 1."""
         return all(c.period == 1 for c in self.recurrent_classes)
 
 
@@ -162,7 +165,7 @@ def _describe(possible: Mask, edges: Mask, states: Index) -> RecurrentClass:
 
 
 def _period(edges: Mask) -> int:
-    """The greatest common divisor of all cycles: of depth(s) + 1 - depth(s') over all edges."""
+    """Return the greatest common divisor of all cycles: of depth(s) + 1 - depth(s') over all edges."""
     order, parent = breadth_first_order(csr_array(edges), 0, directed=True)
     depth = np.zeros(len(edges), dtype=np.int64)
     for s in order[1:]:

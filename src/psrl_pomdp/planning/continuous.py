@@ -18,9 +18,8 @@ concave, so that knowing more than the cell does not raise its expectation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 
@@ -29,16 +28,13 @@ from .._utils.arrays import Array, Index
 from ..errors import InvalidModelError
 from ..models import POMDP
 from ..sensors.bracket import DilatedSensors, QuantizedSensors, dilated, quantized
-from .accuracy import COARSE, Accuracy, at_stake
 from .bound_pair import BoundPair
+from .bounded_run import BoundedRun, Bounds
 from .dynamics import Dynamics
-from .limits import Limits
 from .lower.certificate import SLACK, LowerCertificate
 from .lower.informed import InformedCertificate
 from .multichain.bounds import MultichainBounds
 from .multichain.closed_classes import closed_classes
-from .parameters import PlannerParameters
-from .plan_record import Status
 from .rounds import Round, iterate
 from .sensor_bracket import SensorBracket
 from .solution import Plan
@@ -106,30 +102,16 @@ def bracket_of(model: POMDP, cells: QuantizedSensors, hubs: DilatedSensors) -> S
     return SensorBracket(below, above, cells, hubs)
 
 
-class ContinuousRun:
+class ContinuousRun(BoundedRun):
     """One call of `plan` for a density: the numbers of cells so far, and what to try next."""
 
-    def __init__(
-        self,
-        accuracy: Accuracy,
-        limits: Limits,
-        max_points: int,
-        max_work: float | None,
-        progress: Callable[[Round], None] | None,
-        parameters: PlannerParameters,
-    ) -> None:
-        self.accuracy = accuracy
-        self.limits = limits
-        self.max_points = max_points
-        self.max_work = max_work
-        self.progress = progress
-        self.parameters = parameters
-        self.attempts: list[tuple[Rung, BoundPair | MultichainBounds]] = []
-        self.sparse: tuple[SparseRung, SparseBoundPair] | None = None  # in place of all attempts
-        self._multichain = False  # whether bounds are for the model's start only
+    attempts: list[tuple[Rung, BoundPair | MultichainBounds]]
+    sparse: tuple[SparseRung, SparseBoundPair] | None  # in place of all attempts
+    _multichain: bool  # whether bounds are for the model's start only
 
     def begin(self, model: POMDP, warm_start: Plan | None) -> None:
         """Make the first attempt, which has bounds from the first moment on."""
+        self.attempts, self.sparse, self._multichain = [], None, False
         if not self._begins_dense(model):
             self._begin_sparse(model, warm_start)
             return
@@ -173,31 +155,14 @@ class ContinuousRun:
         """Return the plan with the best certificates; `status` says how planning ended."""
         above, grid = self._best_lower()
         below, controller = self._best_upper()
-        lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
-        tried = [bounds for _, bounds in self._all()]
-        constant_cost = min(bounds.constant_cost for bounds in tried)
-        if status == "closed" or upper - lower <= self.accuracy.allowed(lower, upper, constant_cost):
-            coarse = upper - lower > COARSE * at_stake(lower, upper, constant_cost)
-            status = "coarse" if coarse else "closed"
-        assert status in get_args(Status)
         first, second = below.bracket, above.bracket
-        return Plan(
-            status=status,  # type: ignore[arg-type]
-            lower_cost=min(lower, upper),
-            upper_cost=upper,
-            blind_cost=constant_cost,
-            controller=controller,
-            grid=grid,
-            rounds=tuple(r for bounds in tried for r in bounds.rounds),
-            states=below.states,
-            n_states=model.n_states,
-            units=model.setting.units,
-            actions=model.setting.actions,
-            fingerprint=model.fingerprint,
-            bracket=SensorBracket(first.quantized_setting, second.dilated_setting, first.cells, second.hubs),
-        )
+        bracket = SensorBracket(first.quantized_setting, second.dilated_setting, first.cells, second.hubs)
+        return self._plan_of(model, status, grid, controller, below.states, bracket)
 
-    def _all(self) -> list[tuple[Rung | SparseRung, BoundPair | MultichainBounds | SparseBoundPair]]:
+    def _all_bounds(self) -> Sequence[Bounds]:
+        return [bounds for _, bounds in self._all()]
+
+    def _all(self) -> list[tuple[Rung | SparseRung, Bounds]]:
         return [*self.attempts] if self.sparse is None else [self.sparse]
 
     def _best_lower(self) -> tuple[Rung | SparseRung, LowerCertificate | InformedCertificate]:
@@ -233,14 +198,6 @@ class ContinuousRun:
             return None if last or not self._is_finer_due(bounds.rounds) else _FINER
 
         return iterate(bounds, self.accuracy, stop, self.progress)
-
-    def _stop(self) -> str | None:
-        """Return the limit that was reached, or None."""
-        if self.limits.expired():
-            return "time limit"
-        if self.max_work is not None and sum(each.work for _, each in self._all()) >= self.max_work:
-            return "work limit"
-        return None
 
     def _is_finer_due(self, rounds: list[Round]) -> bool:
         """Return whether more cells promise to narrow the gap by more than further rounds.

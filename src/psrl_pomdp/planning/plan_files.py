@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from .._serialization.archives import SizeLimit
 from .plan_codec import decoded
 from .solution import Plan
+
+
+def has_file(solution: object) -> TypeGuard[Plan]:
+    """Return whether the file of an agent contains a solution.
+
+    A file contains a `Plan`, because `plan_from_bytes` reads nothing else: a solution of another planner is
+    code. An estimate is planned again.
+    """
+    return isinstance(solution, Plan) and solution.estimate is None
 
 
 def plan_from_bytes(data: bytes, name: str, limit: SizeLimit | None = None) -> Plan:

@@ -93,6 +93,11 @@ class Plan(PlanRecord):
         return self.gap / stake if self.gap > 0.0 else 0.0
 
     @property
+    def promised_cost(self) -> float:
+        """The average cost that the policy does not exceed, as a scaled cost: the upper bound."""
+        return self.upper_cost
+
+    @property
     def depends_on_start(self) -> bool:
         """Whether the bounds hold for the initial distribution of the model only."""
         return self.controller.gains is not None or self.grid.gains is not None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,12 @@ from .._utils.stopwatch import PLANNING
 from .._utils.threads import ONE_THREAD
 from ..errors import InvalidModelError
 from ..models import POMDP, Setting
+from ..models.structure import reachable_states
+from ..protocols import Solution
 from ..sensors.estimated import estimated, has_bounds
-from .accuracy import COARSE, Accuracy, at_stake
+from .accuracy import Accuracy
 from .bound_pair import BoundPair
+from .bounded_run import BoundedRun, Bounds
 from .continuous import FIRST_CELLS, ContinuousRun
 from .dynamics import BeliefDynamics, Dynamics
 from .limits import LimitReached, Limits
@@ -24,7 +27,6 @@ from .lower.informed import InformedCertificate
 from .multichain.bounds import MultichainBounds
 from .multichain.closed_classes import closed_classes
 from .parameters import PlannerParameters
-from .plan_record import Status
 from .rounds import Round, iterate
 from .sensor_bracket import SensorEstimate
 from .solution import Plan
@@ -142,29 +144,29 @@ def _estimated_plan(model: POMDP, *arguments: Any, **options: Any) -> Plan:
     return replace(found, status=status, fingerprint=model.fingerprint, estimate=estimate)
 
 
-class PlanningRun:
-    """One call of `plan`: the attempts so far, in order, and what to try next."""
+def usable_start(earlier: Solution | None, model: POMDP) -> Plan | None:
+    """Return an earlier solution from which `plan` can start for this model, or None.
 
-    def __init__(
-        self,
-        accuracy: Accuracy,
-        limits: Limits,
-        max_points: int,
-        max_work: float | None,
-        progress: Callable[[Round], None] | None,
-        parameters: PlannerParameters,
-    ) -> None:
-        self.accuracy = accuracy
-        self.limits = limits
-        self.max_points = max_points
-        self.max_work = max_work
-        self.progress = progress
-        self.parameters = parameters
-        self.attempts: list[BoundPair | MultichainBounds | SparseBoundPair] = []
-        self.dynamics: BeliefDynamics
+    Planning starts from the vectors and the certificates of a `Plan`, on the same reachable states. Solutions
+    of other planners have none, so that the class decides here.
+    """
+    if not isinstance(earlier, Plan) or earlier.states != reachable_states(model):
+        return None
+    return earlier
+
+
+class PlanningRun(BoundedRun):
+    """One call of `plan` for a finite sensor: the attempts so far, in order, and what to try next."""
+
+    attempts: list[Bounds]
+    dynamics: BeliefDynamics
+
+    def _all_bounds(self) -> Sequence[Bounds]:
+        return self.attempts
 
     def begin(self, model: POMDP, warm_start: Plan | None) -> None:
         """Make the first attempt, which has bounds from the first moment on."""
+        self.attempts = []
         if self._begins_dense(model):
             dynamics = Dynamics.of(model)
             self.dynamics = dynamics
@@ -226,38 +228,10 @@ class PlanningRun:
             return status
         return iterate(bounds, self.accuracy, self._stop, self.progress)
 
-    def _stop(self) -> Status | None:
-        """Return the limit that was reached, or None."""
-        if self.limits.expired():
-            return "time limit"
-        if self.max_work is not None and sum(each.work for each in self.attempts) >= self.max_work:
-            return "work limit"
-        return None
-
     def result(self, model: POMDP, status: str) -> Plan:
         """Return the plan with the best certificates; `status` says how planning ended."""
         grid, controller = self._best()
-        lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
-        constant_cost = min(attempt.constant_cost for attempt in self.attempts)
-        # Bounds that differ within rounding count as equal: another attempt may have closed the gap.
-        if status == "closed" or upper - lower <= self.accuracy.allowed(lower, upper, constant_cost):
-            coarse = upper - lower > COARSE * at_stake(lower, upper, constant_cost)
-            status = "coarse" if coarse else "closed"
-        assert status in get_args(Status)
-        return Plan(
-            status=status,  # type: ignore[arg-type]
-            lower_cost=min(lower, upper),
-            upper_cost=upper,
-            blind_cost=constant_cost,
-            controller=controller,
-            grid=grid,
-            rounds=tuple(r for attempt in self.attempts for r in attempt.rounds),
-            states=self.dynamics.states,
-            n_states=model.n_states,
-            units=model.setting.units,
-            actions=model.setting.actions,
-            fingerprint=model.fingerprint,
-        )
+        return self._plan_of(model, status, grid, controller, self.dynamics.states)
 
     def _best(self) -> tuple[LowerCertificate | InformedCertificate, Controller]:
         """Return the certificates that prove most; of equal ones the first, which hold from any start."""

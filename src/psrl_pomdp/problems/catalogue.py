@@ -103,6 +103,18 @@ class Problem(POMDP):
         """The values of the problem's parameters."""
         return dict(self._parameters)
 
+    def with_setting(self, setting: Setting) -> Problem:
+        """Return the same problem, with the same kernel and priors over kernels, in another setting."""
+        moved = Problem.__new__(Problem)
+        POMDP.__init__(moved, setting, self.transition, name=self.name)
+        moved._set(
+            entry=self.entry,
+            _parameters=self._parameters,
+            family=None if self.family is None else self.family.replace(setting=setting),
+            prior=self.prior.replace(setting=setting),
+        )
+        return moved
+
     _parameters: tuple[tuple[str, Any], ...]
 
 

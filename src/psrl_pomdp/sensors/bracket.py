@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -11,28 +12,35 @@ from .base import SensorBase
 from .cells import Quantization, quantization, scalar
 from .dilation import Dilation, dilation
 
+PartT = TypeVar("PartT", Quantization, Dilation)
+
 
 @dataclass(frozen=True)
-class QuantizedSensors:
-    """The cells of a sensor after every action, and before the first one."""
+class FiniteSensors(Generic[PartT]):
+    """The cells or the hubs of a sensor after every action, and before the first one."""
 
-    by_action: tuple[Quantization, ...]  # one for all actions, or one for each
-    first: Quantization | None
+    by_action: tuple[PartT, ...]  # one for all actions, or one for each
+    first: PartT | None
 
     @property
     def table(self) -> Array:
-        """The probability of each cell, [S, O], or [A, S, O] if cells depend on the action."""
+        """The probability of each observation, [S, O], or [A, S, O] if they depend on the action."""
         return _table([each.table for each in self.by_action], self.n_observations)
 
     @property
     def first_table(self) -> Array | None:
-        """The probability of each cell before the first action, [S, O], or None."""
+        """The probability of each observation before the first action, [S, O], or None."""
         return None if self.first is None else _padded(self.first.table, self.n_observations)
 
     @property
     def n_observations(self) -> int:
-        """The largest number of cells O; cells that an action does not have are impossible after it."""
-        return _largest([each.table for each in (*self.by_action, self.first) if each is not None])
+        """The largest number O of observations; those that an action does not have are impossible."""
+        return max(int(each.table.shape[1]) for each in (*self.by_action, self.first) if each is not None)
+
+
+@dataclass(frozen=True)
+class QuantizedSensors(FiniteSensors[Quantization]):
+    """The cells of a sensor after every action, and before the first one."""
 
     @property
     def error(self) -> float:
@@ -48,26 +56,8 @@ class QuantizedSensors:
 
 
 @dataclass(frozen=True)
-class DilatedSensors:
+class DilatedSensors(FiniteSensors[Dilation]):
     """The hubs of a sensor after every action, and before the first one."""
-
-    by_action: tuple[Dilation, ...]  # one for all actions, or one for each
-    first: Dilation | None
-
-    @property
-    def table(self) -> Array:
-        """The probability of each hub, [S, O], or [A, S, O] if hubs depend on the action."""
-        return _table([each.table for each in self.by_action], self.n_observations)
-
-    @property
-    def first_table(self) -> Array | None:
-        """The probability of each hub before the first action, [S, O], or None."""
-        return None if self.first is None else _padded(self.first.table, self.n_observations)
-
-    @property
-    def n_observations(self) -> int:
-        """The largest number of hubs O; hubs that an action does not have are impossible after it."""
-        return _largest([each.table for each in (*self.by_action, self.first) if each is not None])
 
 
 def quantized(sensor: SensorBase, first: SensorBase | None, n_cells: int) -> QuantizedSensors:
@@ -94,10 +84,6 @@ def dilated(sensor: SensorBase, first: SensorBase | None, n_cells: int) -> Dilat
     before = None if first is None else dilation(scalar(first), 0, n_cells)
     one = scalar(sensor)
     return DilatedSensors(tuple(dilation(one, a, n_cells) for a in range(one.n_actions or 1)), before)
-
-
-def _largest(tables: list[Array]) -> int:
-    return max(int(table.shape[1]) for table in tables)
 
 
 def _padded(table: Array, n_observations: int) -> Array:

@@ -9,12 +9,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from .._serialization.contents import LARGEST_TIME, Contents
+from .._serialization.archives import pack
+from .._serialization.contents import LARGEST_TIME, VERSION, Contents
 from .._serialization.random_streams import StreamState
 from .._utils.arrays import Array
+from .._version import __version__
 from ..agents import compiled_steps as steps
 from ..inference.step_codes import StepCodes
 from ..models import POMDP
+from ..protocols import Agent, RestoresAgents, SavableAgent
 
 CHANGING_ARRAYS = ("present", "belief", "visits", "sums")  # the fields of `EnvironmentState` that change
 
@@ -74,6 +77,37 @@ class SavedRun:
             _checkpoints(contents, metadata, model),
         )
 
+    def packed(self, time: int, model: POMDP, seed: str, stream: dict[str, Any], agent: bytes) -> bytes:
+        """Return the bytes of a file with this run, its random stream and its saved agent."""
+        metadata = {
+            "version": VERSION,
+            "package": __version__,
+            "time": time,
+            "model": model.fingerprint,
+            "seed": seed,
+            "chance": stream,
+            "taken": [int(row["times"]) for row in self.checkpoints],
+        }
+        arrays: dict[str, Any] = {f"taken.{name}": col for name, col in columns_of(self.checkpoints).items()}
+        arrays |= {f"world.{name}": array for name, array in self.environment.items()}
+        arrays |= {
+            "words": np.frombuffer(msgspec.json.encode(metadata), np.uint8),
+            "actions": self.actions,
+            "readings": self.observations,
+            "values": self.values,
+            "value": self.value,
+            "states": self.states,
+            "episode_sums": self.episode_sums,
+            "agent": np.frombuffer(agent, np.uint8),
+        }
+        return pack(arrays)
+
+
+def columns_of(rows: list[dict[str, Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Return the rows of checkpoints as one array per column."""
+    names = rows[0] if rows else ()
+    return {name: np.array([row[name] for row in rows]) for name in names}
+
 
 def _count(codes: StepCodes) -> int:
     """Return how many numbers an observation can have."""
@@ -123,3 +157,11 @@ def _checkpoints(contents: Contents, metadata: RunMetadata, model: POMDP) -> lis
     if columns["times"].tolist() != times:
         raise contents.refuse("taken.times are not the times in the metadata")
     return [{name: column[i] for name, column in columns.items()} for i in range(n)]
+
+
+def restored_agent(agent: Agent, data: bytes) -> Agent:
+    """Return the saved agent, of the same class."""
+    if isinstance(agent, RestoresAgents):
+        return agent.restored(data)
+    assert isinstance(agent, SavableAgent)
+    return type(agent).from_bytes(data)

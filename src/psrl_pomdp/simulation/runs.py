@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any, Literal
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from .._serialization.archives import as_saved_agent, pack
-from .._serialization.contents import VERSION, opened
+from .._serialization.archives import as_saved_agent
+from .._serialization.contents import opened
 from .._serialization.random_streams import stream_in, stream_out
 from .._utils.arrays import Array
 from .._utils.integers import is_integer
@@ -31,10 +29,10 @@ from ..inference.sampled_filter import SampledFilter
 from ..inference.step_codes import StepCodes
 from ..models import POMDP
 from ..protocols import Agent as Agent
-from ..protocols import CompiledAgent, EpisodicAgent, RestoresAgents, SavableAgent
+from ..protocols import CompiledAgent, EpisodicAgent
 from ..sensors.base import ContinuousSensor
 from .environments import BLOCK, check_sizes, draw_block, nan_filter, new_environment
-from .run_files import CHANGING_ARRAYS, RunMetadata, SavedRun
+from .run_files import CHANGING_ARRAYS, RunMetadata, SavedRun, columns_of, restored_agent
 from .trace import Checkpoints, Trace
 
 Driver = Literal["auto", "streaming", "compiled"]
@@ -322,28 +320,18 @@ class Simulation:
 
     def to_bytes(self) -> bytes:
         """Return everything that determines how the run continues, for `resume`."""
-        metadata = {
-            "version": VERSION,
-            "package": __version__,
-            "time": self.time,
-            "model": self.model.fingerprint,
-            "seed": repr(self.seed),
-            "chance": stream_out(self.rng),
-            "taken": [int(row["times"]) for row in self.checkpoint_rows],
-        }
-        arrays: dict[str, Any] = {f"taken.{name}": column for name, column in self._columns().items()}
-        arrays |= {f"world.{name}": getattr(self.environment, name) for name in CHANGING_ARRAYS}
-        arrays |= {
-            "words": np.frombuffer(msgspec.json.encode(metadata), np.uint8),
-            "actions": self.actions[: self.time],
-            "readings": self.observations[: self.time],
-            "values": None if self.values is None else self.values[: self.time],
-            "value": None if self.values is None else self._present,
-            "states": None if self.states is None else self.states[: self.time + 1],
-            "episode_sums": np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
-            "agent": np.frombuffer(self._agent_bytes(), np.uint8),
-        }
-        return pack(arrays)
+        run = SavedRun(
+            {name: getattr(self.environment, name) for name in CHANGING_ARRAYS},
+            self.actions[: self.time],
+            self.observations[: self.time],
+            None if self.states is None else self.states[: self.time + 1],
+            None if self.values is None else self.values[: self.time],
+            None if self.values is None else self._present,
+            np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
+            self.checkpoint_rows,
+        )
+        state = stream_out(self.rng)
+        return run.packed(self.time, self.model, repr(self.seed), state, self._agent_bytes())
 
     def _agent_bytes(self) -> bytes:
         """Return the saved agent."""
@@ -363,7 +351,7 @@ class Simulation:
             raise ParseError("a run of another model, of another seed or of another version", path="run")
         with as_saved_agent("run"):
             saved = SavedRun.of(contents, metadata, self.model, self.states is not None)
-            agent = _restored(self.agent, contents.packed("agent"))
+            agent = restored_agent(self.agent, contents.packed("agent"))
             rng = stream_in(metadata.stream)
         episodic = agent if isinstance(agent, EpisodicAgent) else None
         if episodic is not None:
@@ -382,11 +370,6 @@ class Simulation:
             self._present = saved.value.reshape(self.step_codes.value_shape)  # files have no numbers alone
         self.episode_sums, self.checkpoint_rows = list(saved.episode_sums), saved.checkpoints
 
-    def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the checkpoints as one array per column."""
-        names = self.checkpoint_rows[0] if self.checkpoint_rows else ()
-        return {name: np.array([row[name] for row in self.checkpoint_rows]) for name in names}
-
     def _trace(self) -> Trace:
         """Return the trace of the run so far."""
         own = self.episodic_agent
@@ -398,7 +381,7 @@ class Simulation:
             self.actions[: self.time],
             self.observations[: self.time] if self.values is None else self.values[: self.time],
             None if self.states is None else self.states[: self.time + 1],
-            Checkpoints(**self._columns()),
+            Checkpoints(**columns_of(self.checkpoint_rows)),
             () if own is None else own.episode_records(),
             np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
             _fit_of(self.agent),
@@ -409,11 +392,3 @@ def _fit_of(agent: Agent) -> ModelFit | None:
     """Return whether the readings have come as the agent predicted them; None without a test."""
     found = getattr(agent, "fit", None)
     return found if isinstance(found, ModelFit) else None
-
-
-def _restored(agent: Agent, data: bytes) -> Agent:
-    """Return the saved agent, of the same class."""
-    if isinstance(agent, RestoresAgents):
-        return agent.restored(data)
-    assert isinstance(agent, SavableAgent)
-    return type(agent).from_bytes(data)

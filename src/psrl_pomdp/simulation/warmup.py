@@ -30,6 +30,7 @@ from ..inference.gaussian_posterior import REHEARSAL as GAUSSIAN
 
 if TYPE_CHECKING:
     from .._utils.arrays import Array
+    from ..inference import DirichletPrior
     from ..models import Setting
     from ..protocols import Prior
 
@@ -147,7 +148,8 @@ def _run_posterior(kind: str, n_states: int) -> None:
     if kind == FINITE:
         _run_agent(FinitePrior(setting, [even, even]), even)
     else:
-        _move_ensemble(_run_agent(DirichletPrior(setting, np.ones_like(even)), even))
+        prior = DirichletPrior(setting, np.ones_like(even))
+        _move_ensemble(prior, _run_agent(prior, even))
     if kind == GAUSSIAN:
         _learn_gaussians(setting, even)
 
@@ -185,27 +187,27 @@ def _run_agent(prior: Prior, kernel: Array) -> Any:
     return agent.posterior
 
 
-def _move_ensemble(posterior: Any) -> None:
+def _move_ensemble(prior: DirichletPrior, posterior: Any) -> None:
     """Call the functions that move an ensemble of Dirichlet rows."""
+    from ..inference.hidden_paths import log_likelihoods
+    from ..inference.history import History
+    from ..inference.kernel_groups import RowGroup
     from ..inference.refresh import hamiltonian
 
-    own = posterior
-    own.refresh()
-    hamiltonian(own._rows, own._log_rows, own._past, own._space, own.tuning, own._rng)
-    own.belief(own.kernels[0])
-    _run_likelihoods(own)
-
-
-def _run_likelihoods(posterior: Any) -> None:
-    """Run the pass over the history that moves of parameters use."""
-    from ..inference.hidden_paths import log_likelihoods
-
-    space, past = posterior._space, posterior._past
-    kernels = np.ascontiguousarray(posterior.kernels.transpose(1, 2, 3, 0))
-    space.tabulate(kernels)
+    posterior.refresh()
+    posterior.belief(posterior.kernels[0])
+    rng = np.random.default_rng(0)
+    group = RowGroup.drawn(prior, rng)
+    space, past = group.space, History(prior.step_codes)
+    past.start = prior.setting.initial.copy()
+    past.write_steps(prior.step_codes.steps([0, 1, 0], [0, 1, 0]))
+    past.length = 3
+    hamiltonian(group.rows, group.log_rows, [past], space, group.tuning, rng)
+    space.fit(past.length)
+    space.tabulate(np.ascontiguousarray(group.kernels))
     log_likelihoods(
         space.states, space.joint, past.codes, past.rows, past.length, space.start(past.start),
-        space.alpha, space.checkpoints, np.zeros(posterior.size),
+        space.alpha, space.checkpoints, np.zeros(group.size),
     )  # fmt: skip
 
 

@@ -32,11 +32,11 @@ from ..agents.planning_budget import PlanningBudget
 from ..agents.psrl import PSRLAgent
 from ..analysis.estimators import RegretCurve, curve_from_sums
 from ..errors import InvalidModelError
-from ..inference import DirichletPrior, FinitePrior
-from ..inference.choosing import uniform_rows, with_setting
+from ..inference import FinitePrior
+from ..inference.choosing import learns_sensor, uniform_rows, with_setting
 from ..models import POMDP, Setting
 from ..planning import Plan, plan
-from ..protocols import Prior
+from ..protocols import Prior, TakesUnknownSensor
 from ..sensors.dirichlet import DirichletSensor
 from ..simulation.runs import simulate
 from ..simulation.trace import Trace
@@ -207,15 +207,14 @@ class _Runs(NamedTuple):
     other_action: float
 
 
-def _learns_sensor(prior: Prior, setting: Setting, worth: float) -> DirichletPrior | None:
+def _with_unknown_sensor(prior: Prior, setting: Setting, worth: float) -> Prior | None:
     """Return the prior with an unknown observation model around the told one; None if this is impossible."""
-    known = isinstance(prior, DirichletPrior) and prior.sensor is None
-    if not known or not setting.is_finite or setting.sensor_depends_on_previous:
+    if not isinstance(prior, TakesUnknownSensor) or learns_sensor(prior):
+        return None
+    if not setting.is_finite or setting.sensor_depends_on_previous:
         return None
     told = setting.observation if setting.sensor_depends_on_action else setting.observation[0]
-    moved = with_setting(prior, setting)
-    assert isinstance(moved, DirichletPrior)
-    return moved.replace(setting=setting, sensor=DirichletSensor.around(told, worth=worth))
+    return prior.with_unknown_sensor(setting, DirichletSensor.around(told, worth=worth))
 
 
 def _run_agents(
@@ -236,7 +235,7 @@ def _run_agents(
     informed = PSRLAgent(FinitePrior(setting, model.transition[None]), seed=(*seed, _INFORMED), budget=exact)
     learning = PSRLAgent(with_setting(prior, setting), seed=(*seed, _LEARNING), budget=budget)
     agents = [informed, learning]
-    unknown = _learns_sensor(prior, setting, worth)
+    unknown = _with_unknown_sensor(prior, setting, worth)
     if unknown is not None:
         agents.append(PSRLAgent(unknown, seed=(*seed, _LEARNING), budget=budget))
     sums, alarms, others = [], [], 0.0

@@ -9,9 +9,8 @@ import numpy as np
 
 from .._serialization.archives import as_saved_agent
 from ..errors import InvalidModelError
-from ..inference.choosing import with_setting
 from ..models import POMDP, Setting
-from ..problems.catalogue import Problem, as_problem
+from ..problems.catalogue import as_problem
 from ..protocols import Agent, ConditionallySavable, RestoresAgents, SavableAgent
 from ..sensors.bracket import QuantizedSensors, quantized
 
@@ -42,15 +41,7 @@ def _moved(model: POMDP, setting: Setting) -> POMDP:
     own = as_problem(model)
     if own is None:
         return POMDP(setting, model.transition, name=model.name)
-    moved = Problem.__new__(Problem)
-    POMDP.__init__(moved, setting, model.transition, name=model.name)
-    moved._set(
-        entry=own.entry,
-        _parameters=own._parameters,
-        family=None if own.family is None else with_setting(own.family, setting),
-        prior=with_setting(own.prior, setting),
-    )
-    return moved
+    return own.with_setting(setting)
 
 
 class CellAgent:

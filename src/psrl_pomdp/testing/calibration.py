@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._utils.arrays import Array
+from ..inference.choosing import learns_tables
 from ..inference.encoding import initial_of, model_of
 from ..inference.step_codes import step_codes_of
 from ..models import POMDP, Setting
@@ -85,7 +86,7 @@ def tables_of(setting: Setting | Sequence[Setting]) -> Tables | Densities:
 
 def tables_are_unknown(prior: Prior) -> bool:
     """Return whether the models of a prior have observation models or seen costs of their own."""
-    return step_codes_of(prior).unknown or getattr(prior, "density", None) is not None
+    return learns_tables(prior) or step_codes_of(prior).unknown
 
 
 def simulate_from_prior(

@@ -21,7 +21,6 @@ from psrl_pomdp import (
 from psrl_pomdp.agents.baselines.certainty import CertaintyAgent, MAPAgent, MeanAgent
 from psrl_pomdp.agents.psrl import PlanningBudget
 from psrl_pomdp.agents.schedules import FixedSchedule
-from psrl_pomdp.inference.mode import posterior_mode
 
 COARSE = PlanningBudget(min_tolerance=0.02)
 
@@ -55,7 +54,7 @@ def test_the_mode_is_that_of_the_density_of_logarithms(alpha: float) -> None:
     posterior = prior.posterior(np.random.default_rng(2))
     posterior.start(0)
     posterior.update_many(actions, readings)
-    found = posterior_mode(posterior, passes=20_000, close=1e-12)
+    found = posterior.mode(passes=20_000, close=1e-12)
 
     def loss(odds: np.ndarray) -> float:
         p = 1.0 / (1.0 + np.exp(-odds.reshape(2, 2)))
@@ -79,7 +78,7 @@ def test_every_pass_raises_the_density() -> None:
     posterior.update_many(actions, readings)
     densities = []
     for passes in (0, 1, 2, 4, 8, 16, 32):
-        kernel = posterior_mode(posterior, passes=passes, close=0.0)
+        kernel = posterior.mode(passes=passes, close=0.0)
         densities.append(log_likelihood(setting, kernel, 0, actions, readings) + np.log(kernel).sum())
     assert all(later > earlier for earlier, later in pairwise(densities))
 
@@ -92,7 +91,7 @@ def test_known_and_shared_rows_stay_known_and_shared() -> None:
     posterior = prior.posterior(np.random.default_rng(5))
     posterior.start(0)
     posterior.update_many([1, 0, 1, 1, 0] * 8, [0, 1, 1, 0, 1] * 8)
-    kernel = posterior_mode(posterior)
+    kernel = posterior.mode()
     np.testing.assert_array_equal(kernel[0, 0], [0.3, 0.7])
     np.testing.assert_array_equal(kernel[1, 0], kernel[1, 1])
     np.testing.assert_allclose(kernel.sum(axis=-1), 1.0, atol=1e-12)
@@ -103,7 +102,7 @@ def test_in_plain_sight_the_mode_is_prior_plus_counts() -> None:
     posterior = DirichletPrior(setting, [[[1.0, 2.0], [3.0, 1.0]]]).posterior(np.random.default_rng(6))
     posterior.start(0)
     posterior.update_many([0] * 5, [0, 0, 1, 1, 0])  # 0 -> 0, 0, 1; 1 -> 1, 0
-    np.testing.assert_allclose(posterior_mode(posterior)[0], [[3 / 6, 3 / 6], [4 / 6, 2 / 6]], atol=1e-9)
+    np.testing.assert_allclose(posterior.mode()[0], [[3 / 6, 3 / 6], [4 / 6, 2 / 6]], atol=1e-9)
 
 
 def test_of_a_finite_set_the_likeliest_and_the_mean() -> None:

@@ -35,6 +35,7 @@ from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ..._utils.arrays import Array
 from ..._utils.stopwatch import PLANNING
 from ...errors import InvalidModelError
+from ...inference.choosing import learns_tables
 from ...inference.encoding import check_protocol
 from ...inference.prior_files import can_save, is_code, posterior_in, posterior_out, prior_in, prior_out
 from ...models import Setting
@@ -85,7 +86,7 @@ class BAPOMCPAgent:
     ) -> None:
         check_protocol(prior)
         check_numbered(prior.setting, "BA-POMCP")
-        if any(getattr(prior, name, None) is not None for name in ("sensor", "sensors", "costs")):
+        if learns_tables(prior):
             raise InvalidModelError(
                 "BA-POMCP cannot be used with an unknown observation model or unknown costs, as it searches "
                 "with known ones; psrl, mean and map can be used with them"

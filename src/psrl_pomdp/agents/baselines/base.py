@@ -24,8 +24,8 @@ from ...inference.encoding import first_number, reading_number
 from ...inference.sampled_filter import SampledFilter, update_sampled_filter
 from ...inference.step_codes import StepCodes
 from ...models import POMDP, Setting
-from ...planning import Plan
-from ...protocols import Solution
+from ...planning.solve import usable_start
+from ...protocols import AlphaVectorPolicy, CostPromise, Solution
 from .. import compiled_steps as steps
 from ..compiled_policy import new_sampled_filter, policy_of
 from ..planning_budget import PlanningBudget, one_over_root
@@ -66,8 +66,9 @@ class ModelPolicy:
         self.likelihood = codes.likelihood
         self.filter = new_sampled_filter(model.transition, belief, codes)
         self.policy: steps.CompiledPolicy | None = None
-        if isinstance(plan, Plan):
-            self.policy = policy_of(plan, belief, model.setting, codes)
+        self.vectors = plan if isinstance(plan, AlphaVectorPolicy) else None
+        if self.vectors is not None:
+            self.policy = policy_of(self.vectors, belief, model.setting, codes)
 
     @property
     def belief(self) -> Array:
@@ -83,10 +84,10 @@ class ModelPolicy:
     def _move_node(self, observation: int) -> None:
         """Move a finite-state controller to its next node."""
         assert self.policy is not None
-        assert isinstance(self.plan, Plan)
+        assert self.vectors is not None
         node, successors = self.policy.node, self.policy.successors
         missing = observation == successors.shape[1]
-        node[0] = self.plan.follow(self.belief).node if missing else successors[node[0], observation]
+        node[0] = self.vectors.follow(self.belief).node if missing else successors[node[0], observation]
 
     def action(self) -> int:
         """Return the action of the plan at the present belief."""
@@ -208,26 +209,20 @@ class EstimateAndPlanAgent:
 
     # -- planning -------------------------------------------------------------------------------
 
-    def _plan_for(self, model: POMDP) -> Solution:
+    def _plan_for(self, model: POMDP) -> CostPromise:
         """Return a plan for the model to within the tolerance of the budget, by default 1/√t."""
-        near = self.last_plan if isinstance(self.last_plan, Plan) else None
+        near = usable_start(self.last_plan, model)
         return self.budget.solve(model, self.budget.tolerance_at(self.time, one_over_root), near)
-
-    def _promised_cost(self, plan: Solution, model: POMDP) -> float:
-        """Return the average cost that a plan guarantees in its model, as a cost in [0, 1]."""
-        assert isinstance(plan, Plan)
-        return plan.upper_cost
 
     def _optimistic(self, estimate: POMDP, draw: Callable[[], POMDP], models: int) -> tuple[POMDP, Solution]:
         """Return the model with the least promised cost among the estimate and `models` draws near it."""
-        best, self.last_plan = estimate, self._plan_for(estimate)
-        best_plan, least = self.last_plan, self._promised_cost(self.last_plan, estimate)
+        best, best_plan = estimate, self._plan_for(estimate)
+        self.last_plan = best_plan
         for _ in range(models):
             model = draw()
             plan = self._plan_for(model)
-            promised = self._promised_cost(plan, model)
-            if promised < least:
-                best, best_plan, least = model, plan, promised
+            if plan.promised_cost < best_plan.promised_cost:
+                best, best_plan = model, plan
         self.last_plan = best_plan
         return best, best_plan
 

@@ -55,6 +55,11 @@ class CoarsePlan:
         return max(self._interval)
 
     @property
+    def promised_cost(self) -> float:
+        """The average cost g on the grid, which is no bound."""
+        return self.estimate
+
+    @property
     def _interval(self) -> list[float]:
         ends: list[float] = self.units.from_scaled([self.lower_cost, 1.0]).tolist()
         return ends

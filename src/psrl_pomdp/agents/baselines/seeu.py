@@ -38,10 +38,10 @@ import numpy.typing as npt
 from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
 from ...models import POMDP, Setting
-from ...protocols import Solution
+from ...protocols import CostPromise, Solution
 from ..planning_budget import PlanningBudget
 from .base import EstimateAndPlanAgent, ModelPolicy, Seed, belief_after, drawn_near
-from .coarse_planner import CoarsePlan, CoarsePlanner
+from .coarse_planner import CoarsePlanner
 from .moments import Moments
 from .spectral import Triples, drawn_model
 
@@ -93,11 +93,8 @@ class _AlternatingAgent(EstimateAndPlanAgent):
         self.model_policy = ModelPolicy(*estimate, belief)
         self.phase_end = self.time + math.ceil(self.tau2 * math.sqrt(self.episode)) - 1
 
-    def _plan_for(self, model: POMDP) -> Solution:
+    def _plan_for(self, model: POMDP) -> CostPromise:
         return CoarsePlanner()(model) if self.planner == "coarse" else super()._plan_for(model)
-
-    def _promised_cost(self, plan: Solution, model: POMDP) -> float:
-        return plan.estimate if isinstance(plan, CoarsePlan) else super()._promised_cost(plan, model)
 
     def own_metadata(self) -> dict[str, Any]:
         return {"history": self.history}

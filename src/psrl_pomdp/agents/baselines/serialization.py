@@ -18,8 +18,7 @@ from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ...errors import InvalidModelError, ParseError
 from ...io.array_files import read_json, write_json
 from ...models import POMDP
-from ...planning import Plan
-from ...planning.plan_files import plan_from_bytes
+from ...planning.plan_files import has_file, plan_from_bytes
 from ..serialization_checks import budget_in, has_sizes
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def agent_to_bytes(agent: EstimateAndPlanAgent) -> bytes:
     arrays: dict[str, npt.NDArray[Any] | None] = {
         "words": _text(msgspec.json.encode(metadata)),
         "setting": _text(write_json(POMDP(setting, identity))),
-        "plan": _text(agent.last_plan.to_bytes()) if isinstance(agent.last_plan, Plan) else None,
+        "plan": _text(agent.last_plan.to_bytes()) if has_file(agent.last_plan) else None,
         "model": None if following is None else _text(write_json(following.model)),
         "belief": None if following is None else following.filter.belief,
         "node": None if following is None or following.policy is None else following.policy.node,
@@ -87,9 +86,10 @@ def agent_from_bytes(kind: type[Kind], data: bytes) -> Kind:
     _set_arrays(agent, contents)
     agent.set_metadata(metadata.more)
     if "plan" in contents:
-        agent.last_plan = plan_from_bytes(contents.packed("plan"), "plan", size_limit)
-        if not has_sizes(agent.last_plan, setting) or len(agent.last_plan.states) != setting.n_states:
+        found = plan_from_bytes(contents.packed("plan"), "plan", size_limit)
+        if not has_sizes(found, setting) or len(found.states) != setting.n_states:
             raise contents.refuse("its plan is for another setting")
+        agent.last_plan = found
     if "model" in contents:
         model = _model(contents, "model")
         sizes = (model.n_actions, model.n_states, model.n_observations)

@@ -32,13 +32,13 @@ from ..._serialization.random_streams import StreamState, stream_in, stream_out
 from ..._utils.arrays import Array
 from ..._utils.deprecation import renamed_keywords
 from ...errors import InvalidModelError
-from ...inference import DirichletPrior
 from ...inference.dirichlet_prior import log_dirichlet
 from ...inference.encoding import reading_number
-from ...inference.prior_files import prior_in, prior_out
+from ...inference.prior_files import is_code, prior_in, prior_out
 from ...models import POMDP, Setting
 from ...planning import Plan
 from ...planning.plan_files import plan_from_bytes
+from ...protocols import DirichletRows, ResumablePrior
 from ..planning_budget import PlanningBudget
 from ..serialization import SettingMetadata, setting_in, setting_out
 from ..serialization_checks import budget_in, has_sizes
@@ -59,6 +59,7 @@ class _Metadata(SettingMetadata, kw_only=True):
     """Everything about an agent that is not an array."""
 
     prior: str
+    prior_fingerprint: str = ""  # if the prior is code
     stream: StreamState
     budget: dict[str, Any] = msgspec.field(name="effort")
     time: int
@@ -80,11 +81,13 @@ class TSDEAgent:
 
     @renamed_keywords(effort="budget")
     def __init__(
-        self, prior: DirichletPrior, seed: int | Sequence[int] = 0, *, budget: PlanningBudget | None = None
+        self, prior: DirichletRows, seed: int | Sequence[int] = 0, *, budget: PlanningBudget | None = None
     ) -> None:
-        # TSDE adds counts of transitions to Dirichlet rows: it can do nothing with any other prior.
-        if not isinstance(prior, DirichletPrior):
-            raise InvalidModelError(f"prior is a {type(prior).__name__}: TSDE needs a DirichletPrior")
+        if not isinstance(prior, DirichletRows):
+            raise InvalidModelError(
+                f"prior is a {type(prior).__name__}: TSDE adds counts to Dirichlet rows, so it needs a "
+                "DirichletPrior, or a prior with `concentration`, `known` and `row`"
+            )
         check_numbered(prior.setting, "TSDE", ignores_costs=True)
         self.prior, self.budget = prior, budget or PlanningBudget()
         self.setting = observed_setting(prior.setting)
@@ -136,6 +139,11 @@ class TSDEAgent:
         kernel = np.where(self.known[..., None] | (self.concentration == 0.0), self.concentration, kernel)
         return np.asarray(kernel / kernel.sum(axis=2, keepdims=True))
 
+    @property
+    def can_save(self) -> bool:
+        """Whether a file can contain or identify the prior."""
+        return isinstance(self.prior, ResumablePrior)
+
     def to_bytes(self) -> bytes:
         """Return everything that determines the agent's next actions."""
         if self.budget.tolerance is not None:
@@ -156,20 +164,25 @@ class TSDEAgent:
 
     @classmethod
     @as_saved_agent("agent")
-    def from_bytes(cls, data: bytes) -> TSDEAgent:
-        """Return an agent that continues exactly as the saved one would have."""
+    def from_bytes(cls, data: bytes, prior: DirichletRows | None = None) -> TSDEAgent:
+        """Return an agent that continues as the saved one would have; pass a `prior` that is code again."""
         size_limit = SizeLimit.for_file(data)
         contents, metadata = opened(data, "agent", _Metadata, "a saved agent of this kind", size_limit)
-        prior: Any = prior_in(contents, metadata.prior, "", setting_in(contents, metadata), None)
-        agent = cls(prior, budget=budget_in(contents, metadata.budget, None))
+        setting = setting_in(contents, metadata)
+        found: Any = prior_in(contents, metadata.prior, metadata.prior_fingerprint, setting, prior)
+        agent = cls(found, budget=budget_in(contents, metadata.budget, None))
         agent.rng = stream_in(metadata.stream)
         agent._set_clock(contents, metadata)
         if "plan" in contents:
-            found = plan_from_bytes(contents.packed("plan"), "plan", size_limit)
-            if not has_sizes(found, agent.setting) or len(found.states) != found.n_states:
+            stored = plan_from_bytes(contents.packed("plan"), "plan", size_limit)
+            if not has_sizes(stored, agent.setting) or len(stored.states) != stored.n_states:
                 raise contents.refuse("its plan is for another setting")
-            agent.last_plan = found
+            agent.last_plan = stored
         return agent
+
+    def restored(self, data: bytes) -> TSDEAgent:
+        """Return the agent that `to_bytes` wrote, with the prior of this agent if it is code."""
+        return type(self).from_bytes(data, self.prior if is_code(self.prior) else None)
 
     def _set_clock(self, contents: Contents, metadata: _Metadata) -> None:
         """Set the times, the counts and the policy of a file, after a check that they are consistent."""
@@ -212,7 +225,7 @@ def observed_setting(setting: Setting) -> Setting:
     return Setting(np.eye(n), cost, np.full(n, 1.0 / n), units=setting.units)
 
 
-def observed_concentration(prior: DirichletPrior) -> Array:
+def observed_concentration(prior: DirichletRows) -> Array:
     """Return the concentration [A, O, O]: that of the prior for fully observed states, else 1."""
     setting = prior.setting
     n = setting.n_observations
@@ -225,7 +238,7 @@ def observed_concentration(prior: DirichletPrior) -> Array:
     return concentration
 
 
-def observed_rows(prior: DirichletPrior) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+def observed_rows(prior: DirichletRows) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Return which rows are fixed, and numbers that are equal for tied rows, shape [A, O] each.
 
     If the states are not fully observed, no rows are fixed and none are tied.

@@ -1,0 +1,219 @@
+"""What posteriors with a bank of filters share: weighted kernels, with a belief and expected counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from .._utils.arrays import Array
+from ..errors import OutOfOrderError
+from ..models import Setting
+from ..protocols import ModelSample
+from . import filter_bank as filtering
+from .encoding import State, action_number
+from .joined_groups import JoinedGroups
+from .learned_tables import TablePosterior
+from .model_fit import ModelFit, model_fit, saved_test
+from .saved_states import units_in
+from .step_codes import Reading, StepCodes
+
+
+@dataclass
+class SharedKernels:
+    """What the posteriors of units with the same θ share.
+
+    The banks have the kernels and the weights in common, and a new list of banks replaces the old one when
+    the kernels are moved, so that a snapshot needs no copy.
+    """
+
+    units: list[Any] = field(default_factory=list)  # the posteriors of all units
+    banks: list[filtering.FilterBank] = field(default_factory=list)  # one for each unit
+    groups: JoinedGroups | None = None  # the kernels of an ensemble
+    waits: bool = True  # whether kernels are moved when they should be, or only when the caller says so
+    refresh_due: bool = False  # whether kernels should be moved, but the caller has not said so
+
+
+class FilteredKernels(TablePosterior):
+    """Base class of posteriors that are N weighted kernels with a filter bank.
+
+    A subclass sets the attributes below, and defines `kernels`, `update_reading`, `state` and `resume`. Its
+    constructor calls `_set_filters`.
+    """
+
+    prior: Any
+    time: int  # t: o_1..o_t are known; 0 before the start
+    _codes: StepCodes
+    _shared: SharedKernels
+    _number: int  # of this unit
+
+    def _set_filters(self, filters: filtering.FilterBank, groups: JoinedGroups | None = None) -> None:
+        """Set the filters of the first unit."""
+        self._shared, self._number = SharedKernels([self], [filters], groups), 0
+
+    @property
+    def _filters(self) -> filtering.FilterBank:
+        return self._shared.banks[self._number]
+
+    # -- units with the same θ ----------------------------------------------------------------------
+
+    def new_unit(self) -> Self:
+        """Return the posterior of another unit, which has the same θ and no observations yet.
+
+        An observation of any unit updates the weights of the kernels, which all units share. Each unit has
+        its own history, beliefs and expected counts.
+        """
+        other = copy(self)
+        other._number, other.time = len(self._shared.banks), 0
+        self._shared.banks.append(filtering.filters_of_another_unit(self._filters, self._codes))
+        self._shared.units.append(other)
+        other._forget_history()
+        return other
+
+    @property
+    def units(self) -> tuple[Self, ...]:
+        """The posteriors of all units with the same θ, this one among them."""
+        return tuple(self._shared.units)
+
+    def wait_for_refreshes(self, wait: bool) -> None:
+        """Say whether kernels are moved when they should be; if not, `refresh_due` says that they should."""
+        self._shared.waits = wait
+
+    @property
+    def refresh_due(self) -> bool:
+        """Whether the kernels should be moved, but wait for the caller."""
+        return self._shared.refresh_due
+
+    def set_refresh_due(self, due: bool) -> None:
+        """Restore `refresh_due` of a saved posterior."""
+        self._shared.refresh_due = due
+
+    def member(self, number: int) -> ModelSample:
+        """Return a kernel by number with the belief h_t(·; θ) of this unit.
+
+        The setting of θ is returned too if the observation model or the costs are unknown.
+        """
+        raise NotImplementedError
+
+    def sample_model(self, rng: np.random.Generator) -> ModelSample:
+        """Draw θ ~ f_t and return it with h_t(·; θ)."""
+        return self.member(self.sample_index(rng))
+
+    def _forget_history(self) -> None:
+        """Set what depends on the history of this unit to its state before the first observation."""
+
+    def _shared_snapshot(self) -> Any:
+        shared = self._shared
+        return shared.banks, len(shared.banks), shared.groups, shared.refresh_due
+
+    def _restore_shared(self, before: Any) -> None:
+        """Restore the kernels, and forget units that have joined since the snapshot."""
+        shared = self._shared
+        shared.banks, n_units, shared.groups, shared.refresh_due = before
+        del shared.banks[n_units:]
+        del shared.units[n_units:]
+
+    def _unit_state(self) -> State:
+        """Return the data of this unit that a file stores."""
+        found = filtering.filter_state(self._filters)
+        own = {name: found[name] for name in ("counts", "belief", "expected")}
+        return {"time": self.time, **own, **saved_test(self._filters.test)}
+
+    def _other_states(self) -> State:
+        """Return the data of all other units, if there are any."""
+        others = [unit for unit in self._shared.units if unit is not self]
+        if not others:
+            return {}
+        states = [
+            (f"unit_{i}_{name}", value)
+            for i, unit in enumerate(others, start=1)
+            for name, value in unit._unit_state().items()
+        ]
+        return {"units": len(others) + 1, **dict(states)}
+
+    def _resume_others(self, state: Mapping[str, object]) -> None:
+        """Restore the other units of a saved state."""
+        shared: dict[str, object] = {}
+        others: list[dict[str, object]] = [{} for _ in range(units_in(state) - 1)]
+        for name, value in state.items():
+            number, _, own = name.removeprefix("unit_").partition("_")
+            if not name.startswith("unit_"):
+                if not name.startswith("history"):
+                    shared[name] = value
+            elif number.isdecimal() and 1 <= int(number) <= len(others):
+                others[int(number) - 1][own] = value
+        for given in others:
+            self.new_unit()._resume_unit({**shared, **given})
+
+    def _resume_unit(self, state: Mapping[str, object]) -> None:
+        """Restore the data of one unit."""
+        raise NotImplementedError
+
+    # -- weights and beliefs ------------------------------------------------------------------------
+
+    @property
+    def setting(self) -> Setting:
+        """The POMDP without its transition kernel."""
+        return self.prior.setting  # type: ignore[no-any-return]
+
+    @property
+    def kernels(self) -> Array:
+        """The kernels, shape [N, A, S, S′]."""
+        raise NotImplementedError
+
+    @property
+    def beliefs(self) -> Array:
+        """The belief h_t(·; θ) under each kernel, shape [N, S].
+
+        It is zero for a kernel that is excluded by the observations.
+        """
+        return self._filters.belief.T.copy()
+
+    @property
+    def weights(self) -> Array:
+        """The posterior probabilities f_t(θ) of the kernels, shape [N]."""
+        return filtering.weights(self._filters)
+
+    @property
+    def effective_size(self) -> float:
+        """The effective number of kernels, 1 / Σ f_t²."""
+        return float(1.0 / np.square(self.weights).sum())
+
+    @property
+    def expected_counts(self) -> Array:
+        """The expected counts ñ_t(s, a), shape [A, S].
+
+        They count steps 1..t−1, given the observations up to o_{t−1}.
+        """
+        return self._filters.expected.copy()
+
+    @property
+    def fit(self) -> ModelFit | None:
+        """Whether readings have come as they were predicted; None if they cannot be tested."""
+        return model_fit(self._filters.test, self._codes)
+
+    def update(self, action: int | str, observation: Any, cost: float | None = None) -> None:
+        """Condition on action a_t, observation o_{t+1} and the seen cost of a_t; None is missing."""
+        a = action_number(self.setting, action)
+        self.update_reading(a, self._codes.reading(a, observation, cost))
+
+    def update_reading(self, action: int, reading: Reading) -> None:
+        """Condition on action a_t and what came after it."""
+        raise NotImplementedError
+
+    def sample_index(self, rng: np.random.Generator) -> int:
+        """Draw the number of a kernel from f_t."""
+        cumulative = np.cumsum(self.weights)
+        return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+
+    def distance(self, kernel: Array) -> float:
+        """Return E‖θ − `kernel`‖₁, averaged over all rows."""
+        distance = np.abs(self.kernels - kernel).sum(axis=3).mean(axis=(1, 2))
+        return float(self.weights @ distance)
+
+    def _need_start(self, call: str) -> None:
+        if not self.time:
+            raise OutOfOrderError(f"{call} before start")
