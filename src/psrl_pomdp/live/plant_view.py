@@ -8,6 +8,9 @@ import numpy as np
 
 from .engine import Engine, decision_id
 
+_LARGEST = 20_000  # entries of the tables
+_MOST_EPISODES = 200
+
 
 def unit_document(engine: Engine, name: str) -> dict[str, Any]:
     """Return a unit's step, belief and last decision."""
@@ -26,10 +29,11 @@ def unit_document(engine: Engine, name: str) -> dict[str, Any]:
         "shadow": engine.plant.shadow,
         "description": unit.description,
     }
-    if unit.step:
-        seen = engine.fleet.unit(name)
+    seen = engine.fleet.unit(name) if unit.step else None
+    if seen is not None and seen.time:
         found["belief"] = dict(zip(engine.states, map(float, seen.belief), strict=True))
-        found["sampled_belief"] = dict(zip(engine.states, map(float, seen.sampled_belief), strict=True))
+        if seen.episode is not None:
+            found["sampled_belief"] = dict(zip(engine.states, map(float, seen.sampled_belief), strict=True))
     return found
 
 
@@ -58,22 +62,46 @@ def plant_document(engine: Engine) -> dict[str, Any]:
         "rows": posterior_rows(fleet),
         "average_cost": None,
         "episodes": [],
-        "fit": None,
     }
-    if engine.readings:
-        info = fleet.info
+    if fleet.current_episode.number:
         found["average_cost"] = {
             "of": "the sampled model of this episode",
-            "lower": float(info.plan.lower),
-            "upper": float(info.plan.upper),
+            "lower": float(fleet.current_episode.plan.lower),
+            "upper": float(fleet.current_episode.plan.upper),
         }
-        records = fleet.episode_records()[-100:]
-        found["episodes"] = [{"start": r.start, "length": r.length, "ended": r.ended} for r in records]
-        fit = getattr(fleet, "fit", None)
-        found["fit"] = None if fit is None else str(fit)
+        found["episodes"] = [
+            _episode(record, setting) for record in fleet.episode_records()[-_MOST_EPISODES:]
+        ]
     return found
 
 
-def posterior_rows(fleet: Any) -> Any:
-    """Return the posterior's mean and interval of every row, if the posterior tells them."""
-    return None
+def _episode(record: Any, setting: Any) -> dict[str, Any]:
+    """Return an episode, with the bounds on J(θ_k): a draw from the posterior of J at its start."""
+    bounds = sorted(float(setting.units.from_scaled(c)) for c in (record.lower_cost, record.upper_cost))
+    return {
+        "episode": record.number,
+        "start": record.start,
+        "length": record.length,
+        "ended": record.ended,
+        "lower": bounds[0],
+        "upper": bounds[1],
+    }
+
+
+def posterior_rows(fleet: Any) -> dict[str, Any] | None:
+    """Return the mean and an interval of every transition probability, indexed [a, s, s'].
+
+    The interval has 90 % of the posterior's weight, for each probability by itself. None if the posterior has
+    no weighted kernels, or the tables are very large.
+    """
+    kernels, weights = (getattr(fleet.posterior, name, None) for name in ("kernels", "weights"))
+    if kernels is None or weights is None or kernels[0].size > _LARGEST:
+        return None
+    order = np.argsort(kernels, axis=0, kind="stable")
+    below = np.cumsum(np.asarray(weights)[order], axis=0)
+    values = np.take_along_axis(np.asarray(kernels), order, axis=0)
+    found: dict[str, Any] = {"mean": np.tensordot(weights, kernels, axes=1).tolist(), "share": 0.9}
+    for name, share in (("low", 0.05), ("high", 0.95)):
+        place = np.minimum((below < share * below[-1]).sum(axis=0), len(kernels) - 1)
+        found[name] = np.take_along_axis(values, place[None], axis=0)[0].tolist()
+    return found
