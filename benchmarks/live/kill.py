@@ -80,11 +80,13 @@ def main() -> None:
         lost = [place for place in answers if place not in logged]
         other = [place for place in answers if logged.get(place) != answers[place]]
         print(
-            f"{given.kills} kills under {given.clients} clients: {len(answers)} readings answered, {adopted} "
-            f"plans and refreshes adopted, {len(lost)} lost, {doubled} doubled, {len(other)} answered otherwise"
+            f"{given.kills} kills under {given.clients} clients: {len(answers)} readings answered, "
+            f"{adopted} plans and refreshes adopted, {len(lost)} lost, {doubled} doubled, "
+            f"{len(other)} answered otherwise"
         )
         print(
-            f"restart until ready: median {sorted(restarts)[len(restarts) // 2]:.2f} s, worst {max(restarts):.2f} s"
+            f"restart until ready: median {sorted(restarts)[len(restarts) // 2]:.2f} s, "
+            f"worst {max(restarts):.2f} s"
         )
         print(f"audit: {'good' if report.good else report.findings}, {report.decisions} decisions replayed")
         if faults or lost or doubled or other or not report.good:
