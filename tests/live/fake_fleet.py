@@ -84,7 +84,7 @@ class FakeFleet:
             "action": action,
             "present": True,
         }
-        return action
+        return int(action)
 
     def join(self, unit: str) -> None:
         self.members[unit] |= {"present": True, "action": None, "time": 0}

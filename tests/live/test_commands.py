@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from commands import run
 from plants import serving
+
+from commands import run
 from psrl_pomdp import PSRLError
 from psrl_pomdp.live import Client
 from psrl_pomdp.live.client import NoAnswerError, ServiceError
@@ -53,9 +54,9 @@ def test_a_good_log_and_a_changed_one(log: str, capsys: Capture) -> None:
 
 def test_export_and_rollback(log: str, tmp_path: Path, capsys: Capture) -> None:
     code, out, err = run("export", log, capsys=capsys)
-    assert (code, len(out.strip().splitlines()), err.strip()) == (0, 4, "3 readings")
+    assert (code, len(out.strip().splitlines()), err.strip()) == (0, 4, "3 lines")
     where = tmp_path / "events.jsonl"
-    run("export", log, "--format", "events", "-o", str(where), capsys=capsys)
+    run("export", log, "--format", "jsonl", "-o", str(where), capsys=capsys)
     rows = [json.loads(line) for line in where.read_text("utf-8").splitlines()]
     second = next(row["seq"] for row in rows if row["kind"] == "reading" and row["step"] == 2)
     code, out, _ = run("rollback", log, str(second), "--by", "Ada", capsys=capsys)
@@ -87,7 +88,7 @@ def test_serve_says_what_is_wrong_before_it_starts(tmp_path: Path, capsys: Captu
     code, _, err = run("serve", str(tmp_path / "bad.toml"), *database, capsys=capsys)
     assert (code, "guard is no key of a plant (did you mean 'guards'?)" in err) == (1, True)
     plant = str(tmp_path / "plant.toml")
-    code, _, err = run("serve", plant, *database, "--host", "0.0.0.0", capsys=capsys)  # noqa: S104
+    code, _, err = run("serve", plant, *database, "--host", "0.0.0.0", capsys=capsys)
     assert (code, "without tokens" in err) == (1, True)
     code, _, err = run("serve", plant, "--db", "sqlite:////no/such/plant.db", capsys=capsys)
     assert (code, "there is no folder /no/such" in err) == (1, True)
@@ -162,7 +163,7 @@ def test_the_client_repeats_the_same_request_until_it_has_an_answer() -> None:
 
 
 def test_the_client_gives_up_and_refuses_nonsense() -> None:
-    with pytest.raises(NoAnswerError, match="127.0.0.1"):
+    with pytest.raises(NoAnswerError, match=r"127\.0\.0\.1"):
         Client("http://127.0.0.1:9", attempts=2, timeout=0.5).unit("p")
     with pytest.raises(PSRLError, match="no address"):
         Client("ftp://x")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from psrl_pomdp import problem
 from psrl_pomdp.live.audit import audit
 from psrl_pomdp.live.config import PlantFile, plant_from
@@ -33,6 +34,7 @@ class Running:
         self.ledger.start()
         self.rng = np.random.default_rng(seed)
         self.states: dict[str, int] = {}
+        self.actions: dict[str, int] = {}
 
     def send(self, unit: str, reading: Any, **more: Any) -> dict[str, Any]:
         assert self.ledger.engine is not None
@@ -53,7 +55,6 @@ class Running:
                     sensor = setting.observation[action, state]
                     reading: int | None = int(self.rng.choice(len(sensor), p=sensor))
                 else:
-                    self.actions = getattr(self, "actions", {})
                     self.states[unit] = state = int(self.rng.choice(setting.n_states, p=setting.initial))
                     sensor = setting.observation[0, state]
                     reading = int(self.rng.choice(len(sensor), p=sensor))
@@ -146,7 +147,7 @@ def test_a_unit_of_a_model_with_a_first_observation_says_what_is_wrong(tmp_path:
 
     running = Running(str(tmp_path / "plant.db"), plant_from({**PLANT, "model": "machine-repair"}))
     try:
-        with pytest.raises(RefusedError, match="reading: observation 0.* pass None"):
+        with pytest.raises(RefusedError, match=r"reading: observation 0.* pass None"):
             running.send("a", "good")
         assert running.send("a", None)["step"] == 1
     finally:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fake_fleet import make_fleet
 from plants import Http, plant, serving
+
 from psrl_pomdp.live.audit import audit
 from psrl_pomdp.live.openapi import openapi_document
 from psrl_pomdp.live.routes import HANDLERS
@@ -281,7 +282,8 @@ def test_history_comes_in_pages(database: str) -> None:
         for step in range(1, 8):
             post(client, "p", step)
             post(client, "q", step)
-        seen, after = [], 0
+        seen: list[int] = []
+        after: int | None = 0
         while after is not None:
             page = client.get(f"/v1/units/p/history?after={after}&limit=3").json()
             seen += [each["step"] for each in page["events"] if each["kind"] == "reading"]
@@ -375,7 +377,7 @@ def test_a_database_that_takes_no_writes_is_503_with_retry_after(database: str) 
         def fail(rows: Any) -> None:
             raise OSError("database or disk is full")
 
-        ledger.store.append = fail
+        ledger.store.append = fail  # type: ignore[method-assign]
         found = post(client, "p", 2)
         assert (found.status_code, found.headers["retry-after"]) == (503, "1")
         assert "disk is full" in found.json()["detail"]

@@ -82,7 +82,7 @@ def cli(debug: bool, quiet: bool) -> None:
       psrl-pomdp compare railway          test which agent has less regret
       psrl-pomdp report tiger-results     write an HTML page about a study
       psrl-pomdp sensitivity railway      the cost of an inexact observation model
-      psrl-pomdp serve plant.toml         readings in and actions out, over HTTP
+      psrl-pomdp serve plant.toml         observations in, actions out, over HTTP
       psrl-pomdp plugins                  list the agents, priors, executors, ...
     """
 
