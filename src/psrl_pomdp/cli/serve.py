@@ -28,9 +28,9 @@ Examples:
 def command(plant: str, database: str, host: str, port: int) -> None:
     """Take observations over HTTP, answer with actions.
 
-    The file describes the plant: the model, the prior, the fallback action. Every observation and every decision
-    is on the disk before the answer is sent; a restart goes on exactly, also after a kill or a power failure.
-    The log is JSON lines on stderr. SIGTERM or Ctrl-C stops the service.
+    The file describes the plant: the model, the prior, the fallback action. Every observation and every
+    decision is on the disk before the answer is sent; a restart goes on exactly, also after a kill or a power
+    failure. The log is JSON lines on stderr. SIGTERM or Ctrl-C stops the service.
     """
     wanted_packages()
     from ..live.config import read_plant
