@@ -194,7 +194,9 @@ def test_an_impossible_reading_gets_the_fallback_and_an_alarm(database: str) -> 
         assert belief["none-bad"] == 1.0  # predicted, as for a reading that was lost
         (alarm,) = client.get("/v1/plant").json()["alarms"]
         assert alarm["body"]["alarm"] == "fallback"
-        assert post(client, "p", 3).json()["fallback"] is False
+        following = post(client, "p", 3, None).json()
+        assert following["fallback"] is False
+        assert following["belief"]["none-bad"] == 1.0  # after the fallback, which is `replace`
         assert first["fallback"] is False
         assert "psrl_pomdp_fallbacks_total 1" in client.get("/metrics").text
     with Store(database) as store:
@@ -248,6 +250,7 @@ def test_the_rule_for_the_plant_counts_all_units(database: str) -> None:
     rules = ["always replace when P(two-bad) >= 0", "at most one replace a day for the plant"]
     with serving(database, plant(guards=rules, fallback="manufacture")) as client:
         assert [post(client, unit, 1).json()["action"] for unit in "ab"] == ["replace", "manufacture"]
+        assert post(client, "a", 2, None).json()["belief"]["none-bad"] == 1.0  # what was done, not the policy
 
 
 def test_times_ahead_of_the_clock_are_noted_or_refused(database: str, tmp_path: Path) -> None:
