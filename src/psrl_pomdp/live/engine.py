@@ -62,6 +62,8 @@ class UnitState(msgspec.Struct):
     description: Any = None
     alarm: str | None = None
     done: list[tuple[int, float, int]] = []  # (step, time, action)
+    guarded: bool = False  # whether rules changed the last action
+    overridden: bool = False  # whether an operator replaced it
 
 
 class Saved(msgspec.Struct):
@@ -244,7 +246,7 @@ class Engine:
         if action != policy_action:
             self.fleet.override(name, action)
         unit.action, unit.decision, unit.fallback = action, event.seq, impossible is not None
-        unit.alarm = impossible
+        unit.alarm, unit.guarded, unit.overridden = impossible, bool(rules), False
         self._remember(unit, action)
         self.readings += 1
         episode = self._episode()
@@ -434,7 +436,7 @@ class Engine:
         if action is None:
             raise RefusedError(422, "invalid-action", "action: an action is wanted")
         self.fleet.override(event.unit, action)
-        before, unit.action = unit.action, action
+        before, unit.action, unit.overridden = unit.action, action, True
         if unit.done and unit.done[-1][0] == unit.step:
             unit.done[-1] = (unit.done[-1][0], unit.done[-1][1], action)
         answer = {

@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..models import Setting
 from .engine import Engine, decision_id
+from .events import time_text
+
+_MOST_EPISODES = 300
 
 
 def unit_document(engine: Engine, name: str) -> dict[str, Any]:
@@ -27,6 +31,8 @@ def unit_document(engine: Engine, name: str) -> dict[str, Any]:
         "description": unit.description,
     }
     if unit.step:
+        found["at"] = time_text(unit.time)
+        found["guarded"], found["overridden"] = unit.guarded, unit.overridden
         seen = engine.fleet.unit(name)
         found["belief"] = dict(zip(engine.states, map(float, seen.belief), strict=True))
         found["sampled_belief"] = dict(zip(engine.states, map(float, seen.sampled_belief), strict=True))
@@ -55,7 +61,8 @@ def plant_document(engine: Engine) -> dict[str, Any]:
         "readings": engine.readings,
         "episode": engine.episode,
         "late_steps": int(fleet.late_steps),
-        "rows": posterior_rows(fleet),
+        "watch": plant.watch,
+        "rows": None,
         "average_cost": None,
         "episodes": [],
         "fit": None,
@@ -67,13 +74,25 @@ def plant_document(engine: Engine) -> dict[str, Any]:
             "lower": float(info.plan.lower),
             "upper": float(info.plan.upper),
         }
-        records = fleet.episode_records()[-100:]
-        found["episodes"] = [{"start": r.start, "length": r.length, "ended": r.ended} for r in records]
+        records = fleet.episode_records()
+        most = max(len(records) - _MOST_EPISODES, 0)
+        found["episodes"] = [
+            _episode(record, number, setting) for number, record in enumerate(records[most:], most + 1)
+        ]
         fit = getattr(fleet, "fit", None)
         found["fit"] = None if fit is None else str(fit)
     return found
 
 
-def posterior_rows(fleet: Any) -> Any:
-    """Return the posterior's mean and interval of every row, if the posterior tells them."""
-    return None
+def _episode(record: Any, number: int, setting: Setting) -> dict[str, Any]:
+    """Return an episode with the interval that is proved for the average cost of its sampled model."""
+    found = {
+        "episode": getattr(record, "number", number),
+        "start": record.start,
+        "length": record.length,
+        "ended": record.ended,
+    }
+    if hasattr(record, "lower_cost"):
+        ends = setting.units.from_scaled(np.array([record.lower_cost, record.upper_cost]))
+        found["lower"], found["upper"] = float(np.min(ends)), float(np.max(ends))
+    return found

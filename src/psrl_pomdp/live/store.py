@@ -239,14 +239,21 @@ class Store:
                 return
             after = found[-1].seq
 
-    def history(self, unit: str | None, after: int, most: int) -> list[Row]:
-        """Return rows after a number, without their data: of one unit, or of the plant."""
+    def history(self, unit: str | None, after: int, most: int, before: int | None = None) -> list[Row]:
+        """Return rows after a number, without their data: of one unit, or of the plant.
+
+        With `before`, these are the last rows before that number; 0 for the last ones of all.
+        """
         columns = [column for column in _in_order if column.name != "data"]
-        page = select(*columns).where(events.c.seq > after).order_by(events.c.seq).limit(most)
+        order = events.c.seq if before is None else events.c.seq.desc()
+        page = select(*columns).where(events.c.seq > after).order_by(order).limit(most)
+        if before:
+            page = page.where(events.c.seq < before)
         if unit is not None:
             page = page.where(events.c.unit == unit)
         with self.engine.connect() as connection:
-            return [Row(**row._mapping, data=None) for row in connection.execute(page)]
+            rows = [Row(**row._mapping, data=None) for row in connection.execute(page)]
+        return rows if before is None else rows[::-1]
 
     def overrides(self, unit: str, seq: int) -> list[Row]:
         """Return the overrides of a unit after an event, up to its next reading."""
