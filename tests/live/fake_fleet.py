@@ -43,9 +43,6 @@ class FakeFleet:
         self.started = self.since = self.late_steps = self.episode = 0
         self.threshold = 0.5
 
-    def prepare(self) -> None:
-        self.threshold = 0.5
-
     @property
     def units(self) -> tuple[str, ...]:
         return tuple(self.members)
@@ -55,7 +52,7 @@ class FakeFleet:
         if cost is not None:
             raise InvalidModelError(f"cost {cost!r}: costs are not seen here")
         known = self.members.get(unit)
-        if known is None:
+        if known is None or not known["present"] or known["action"] is None:
             belief, action = self.setting.initial.copy(), 0
         else:
             action = known["action"] if taken is None else taken
@@ -80,7 +77,7 @@ class FakeFleet:
         return action
 
     def join(self, unit: str) -> None:
-        self.members[unit]["present"] = True
+        self.members[unit] |= {"present": True, "action": None, "time": 0}
 
     def leave(self, unit: str) -> None:
         self.members[unit]["present"] = False
@@ -89,34 +86,47 @@ class FakeFleet:
         self.members[unit]["action"] = action
 
     def unit(self, name: str) -> Any:
-        known = self.members[name]
-        return SimpleNamespace(sampled_belief=np.asarray(known["belief"]), **known)
+        known, nothing = self.members[name], SimpleNamespace()
+        return SimpleNamespace(
+            sampled_belief=np.asarray(known["belief"]), posterior=nothing, episode=nothing, **known
+        )
+
+    @property
+    def following(self) -> bool | None:
+        return True if self.since >= EPISODE else None
 
     @property
     def work(self) -> FakeWork | None:
         return FakeWork("plan", self.counts) if self.since >= EPISODE else None
 
-    def adopt(self, kind: str, data: bytes) -> None:
+    def adopt(self, data: bytes) -> bool:
         if self.since < EPISODE:
-            raise InvalidModelError("no plan is due")
+            return False
         plan = json.loads(data)["plan"]
         self.threshold = sum(plan) % 1.0
         self.since, self.episode = 0, self.episode + 1
+        return True
 
     @property
-    def info(self) -> Any:
+    def posterior(self) -> Any:
+        return SimpleNamespace(kernels=self.model.transition[None], weights=np.ones(1))
+
+    @property
+    def current_episode(self) -> Any:
         plan = SimpleNamespace(lower=self.threshold, upper=self.threshold + 1.0)
         return SimpleNamespace(
-            episode=self.episode, episode_start=1, last_ended=None, kernel=self.model.transition, plan=plan
+            number=self.episode, start=1, kernel=self.model.transition, plan=plan, tolerance=0.1
         )
 
-    def episode_records(self) -> tuple[Any, ...]:
-        return (SimpleNamespace(start=1, length=1, ended="time"),)
-
-    def explain(self, unit: str) -> Any:
+    def info(self, unit: str) -> Any:
         belief = np.asarray(self.members[unit]["belief"])
         costs = self.setting.own_cost @ belief
-        return SimpleNamespace(costs=costs, advantages=costs - costs.min(), bounds=(0.0, 1.0))
+        plan = self.current_episode.plan
+        return SimpleNamespace(belief=belief, costs=costs, advantages=costs - costs.min(), plan=plan)
+
+    def episode_records(self) -> tuple[Any, ...]:
+        words = {"number": 1, "start": 1, "length": 1, "ended": "time", "lower_cost": 0.0, "upper_cost": 1.0}
+        return (SimpleNamespace(**words),)
 
     def to_bytes(self) -> bytes:
         state = self.rng.bit_generator.state

@@ -104,7 +104,6 @@ def test_a_sentence_that_is_not_understood_says_why(text: str, part: str) -> Non
         ({"guards": "x"}, "guards: "),
         ({"schedule": "dubling"}, "schedule: "),
         ({"budget": {"rtoll": 1.0}}, "budget.rtoll is no key of a plant (did you mean 'rtol'?)"),
-        ({"samples": "both"}, "samples is 'both'"),
         ({"watch": 2.0}, "watch is 2"),
         ({"model": ""}, "model is empty"),
     ],

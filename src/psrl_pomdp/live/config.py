@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LARGEST_FILE = 1 << 20
 _BUDGET = ("min_tolerance", "max_tolerance", "max_work", "max_points", "rtol", "atol")
 # What the state of a database depends on from its first event on.
-FIXED = ("model", "parameters", "normalize", "prior", "schedule", "budget", "seed", "samples")
+FIXED = ("model", "parameters", "normalize", "prior", "schedule", "budget", "seed")
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +63,6 @@ class PlantFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     normalize: bool = False  # as --normalize
     schedule: str = ""
     budget: dict[str, float] = {}  # arguments of PlanningBudget
-    samples: str = "shared"
     seed: int = 0
     deadline: float = 0.2
     shadow: bool = False
@@ -233,8 +232,6 @@ def _check(plant: PlantFile, name: str) -> None:
     for unit in plant.units if isinstance(plant.units, tuple) else ():
         if not is_unit_name(unit):
             raise ParseError(f"units: {unit!r} is no name of a unit; {UNIT_NAMES}", path=name)
-    if plant.samples not in ("shared", "own"):
-        raise ParseError(f'samples is {plant.samples!r}, not "shared" or "own"', path=name)
     for key in plant.budget:
         if key not in _BUDGET:
             raise ParseError(f"budget.{key} is no key of a plant{did_you_mean(key, _BUDGET)}", path=name)

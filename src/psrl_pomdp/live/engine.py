@@ -22,7 +22,9 @@ from ..errors import (
     UnknownNameError,
     did_you_mean,
 )
+from ..inference.model_fit import ModelFit
 from ..models import Setting
+from ..registry import is_path
 from .config import UNIT_NAMES, PlantFile, is_unit_name, plant_from
 from .events import (
     ADOPTED,
@@ -45,7 +47,7 @@ from .events import (
 from .guards import Moment, permitted
 
 FleetMaker = Callable[[bytes, PlantFile], Any]
-_FIT_EVERY = 8  # readings of the plant between two looks at the test of the model
+_FIT_EVERY = 8  # readings of a unit between two looks at the test of the model
 _LARGEST_KERNEL = 20_000  # entries of θ_k in the log
 _FORMAT = 1
 
@@ -61,6 +63,8 @@ class UnitState(msgspec.Struct):
     fallback: bool = False
     description: Any = None
     alarm: str | None = None
+    number: int = 1  # its place in the order of the units
+    misfit: bool = False  # whether there was an alarm that the model does not fit its readings
     done: list[tuple[int, float, int]] = []  # (step, time, action)
     guarded: bool = False  # whether rules changed the last action
     overridden: bool = False  # whether an operator replaced it
@@ -74,7 +78,6 @@ class Saved(msgspec.Struct):
     fleet: bytes
     units: dict[str, UnitState]
     episode: int
-    alarmed: bool
     readings: int
     late_steps: int
     left: list[str]
@@ -94,7 +97,8 @@ def fleet_from_bytes(data: bytes, plant: PlantFile) -> Any:
     """Return the fleet that a configuration or a snapshot contains."""
     from ..agents.fleet import Fleet
 
-    return Fleet.from_bytes(data)
+    own = isinstance(plant.prior, dict) or is_path(plant.prior)  # it may be code, which no file contains
+    return Fleet.from_bytes(data, prior=plant.make_prior(plant.make_model()) if own else None)
 
 
 class Engine:
@@ -113,7 +117,6 @@ class Engine:
         self.units: dict[str, UnitState] = {}
         self.left: set[str] = set()
         self.episode = 0
-        self.alarmed = False
         self.readings = 0
         self._configure(plant)
 
@@ -140,7 +143,6 @@ class Engine:
                 self.fleet.to_bytes(),
                 self.units,
                 self.episode,
-                self.alarmed,
                 self.readings,
                 int(self.fleet.late_steps),
                 sorted(self.left),
@@ -158,7 +160,7 @@ class Engine:
             raise LiveError(f"a snapshot has the format {saved.format}, not {_FORMAT}")
         plant = plant_from(msgspec.json.decode(saved.config))
         engine = cls(plant, make_fleet(saved.fleet, plant))
-        engine.units, engine.episode, engine.alarmed = saved.units, saved.episode, saved.alarmed
+        engine.units, engine.episode = saved.units, saved.episode
         engine.readings, engine.left = saved.readings, set(saved.left)
         return engine
 
@@ -220,17 +222,19 @@ class Engine:
             text = f"unit {name!r} is at step {expected - 1}: its next reading is step {expected}, not {step}"
             raise RefusedError(409, "out-of-order", text, unit=name, expected=expected)
         reading, taken = self._number_of(body.reading), self._action_of(body.taken, "taken")
-        if taken is not None and step == 1:
+        # A unit that comes back begins anew.
+        begins = step == 1 or name in self.left or self.fleet.unit(name).action is None
+        if taken is not None and begins:
             raise RefusedError(
                 422, "invalid-reading", "taken: no action came before the first reading", unit=name
             )
-        if self.plant.shadow and step != 1 and taken is None:
+        if self.plant.shadow and not begins and taken is None:
             text = "taken: in shadow mode every reading but the first says which action was taken"
             raise RefusedError(422, "invalid-reading", text, unit=name)
         warnings, time = self._times(event, body)
         impossible = self._act(name, body, reading, taken)
         # From here on nothing is refused.
-        unit = self.units.setdefault(name, UnitState())
+        unit = self.units.setdefault(name, UnitState(number=len(self.units) + 1))
         self.left.discard(name)
         if taken is not None and unit.done and unit.done[-1][0] == unit.step:
             unit.done[-1] = (unit.done[-1][0], unit.done[-1][1], taken)
@@ -250,7 +254,7 @@ class Engine:
         self._remember(unit, action)
         self.readings += 1
         episode = self._episode()
-        derived = [*episode, *self._alarms(name, expected, impossible)]
+        derived = [*episode, *self._alarms(name, unit, impossible)]
         answer: dict[str, Any] = {
             "unit": name,
             "step": expected,
@@ -262,7 +266,7 @@ class Engine:
             "fallback": impossible is not None,
             "shadow": self.plant.shadow,
             "guards": list(rules),
-            "late": self.fleet.work is not None and self.fleet.work.kind == "plan",
+            "late": self.fleet.following is not None,
             "at": event.at,
         }
         if rules:
@@ -354,7 +358,7 @@ class Engine:
         if not allowed:
             return self.fallback, rules, "the rules forbid every action"
         advantages = why["advantages"]
-        if all(advantages[a] is not None for a in allowed):
+        if advantages is not None and all(advantages[a] is not None for a in allowed):
             return min(allowed, key=lambda a: (advantages[a], a)), rules, None
         return (self.fallback if self.fallback in allowed else min(allowed)), rules, None
 
@@ -375,47 +379,60 @@ class Engine:
 
     def _why(self, name: str, belief: Any) -> dict[str, Any]:
         """Return what the decision was made from: beliefs, costs now, advantages and the plan's bounds."""
-        found = self.fleet.explain(name)
-        seen = self.fleet.unit(name)
-        return {
+        found: dict[str, Any] = {
             "belief": [float(p) for p in belief],
-            "sampled_belief": _floats(seen.sampled_belief),
-            "costs": _floats(found.costs),
-            "advantages": _floats(found.advantages),
-            "bounds": _floats(found.bounds),
-            "episode": int(self.fleet.info.episode),
+            "episode": self.fleet.current_episode.number,
+        }
+        if self.fleet.unit(name).episode is None:  # there is no plan yet
+            costs = self.fleet.setting.own_cost @ np.asarray(belief)
+            return found | {
+                "sampled_belief": None,
+                "costs": _floats(costs),
+                "advantages": None,
+                "bounds": None,
+            }
+        info = self.fleet.info(name)
+        return found | {
+            "sampled_belief": _floats(info.belief),
+            "costs": _floats(info.costs),
+            "advantages": _floats(info.advantages),
+            "bounds": [_float(info.plan.lower), _float(info.plan.upper)],
         }
 
     def _episode(self) -> list[tuple[str, str | None, int | None, str]]:
         """Return the event of a new episode, if one has begun."""
-        info = self.fleet.info
-        if info.episode == self.episode:
+        now = self.fleet.current_episode
+        if now.number == self.episode:
             return []
-        self.episode = int(info.episode)
-        kernel = np.asarray(info.kernel)
+        self.episode = int(now.number)
+        kernel = np.asarray(now.kernel)
         body = {
             "episode": self.episode,
-            "start": int(info.episode_start),
-            "ended": info.last_ended,
+            "start": int(now.start),
             "kernel": kernel.tolist() if kernel.size <= _LARGEST_KERNEL else None,
-            "lower": _float(info.plan.lower),
-            "upper": _float(info.plan.upper),
+            "lower": _float(now.plan.lower),
+            "upper": _float(now.plan.upper),
+            "tolerance": _float(now.tolerance),
         }
         return [(EPISODE, None, None, json_text(body))]
 
     def _alarms(
-        self, unit: str, step: int, impossible: str | None
+        self, name: str, unit: UnitState, impossible: str | None
     ) -> list[tuple[str, str | None, int | None, str]]:
+        """Return the alarms of a reading: a fallback, and a model that no longer fits.
+
+        The k-th unit of the plant has the share 1/(k(k+1)) of the rate of false alarms, so that the rate
+        holds for the whole plant.
+        """
         found: list[tuple[str, str | None, int | None, str]] = []
         if impossible is not None:
             body = {"alarm": "fallback", "detail": impossible, "action": self.actions[self.fallback]}
-            found.append((ALARM, unit, step, json_text(body)))
-        level = self.plant.watch
-        if level and not self.alarmed and self.readings % _FIT_EVERY == 0:
-            fit = getattr(self.fleet, "fit", None)
-            if fit is not None and fit.alarm(level):
-                self.alarmed = True
-                found.append((ALARM, None, None, json_text({"alarm": "model", "detail": str(fit)})))
+            found.append((ALARM, name, unit.step, json_text(body)))
+        if self.plant.watch and not unit.misfit and unit.step % _FIT_EVERY == 0:
+            fit = getattr(self.fleet.unit(name).posterior, "fit", None)
+            if isinstance(fit, ModelFit) and fit.alarm(self.plant.watch / (unit.number * (unit.number + 1))):
+                unit.misfit = True
+                found.append((ALARM, name, unit.step, json_text({"alarm": "model", "detail": str(fit)})))
         return found
 
     def _override(self, event: Event) -> Outcome:
@@ -454,23 +471,22 @@ class Engine:
     def _adopt(self, event: Event) -> Outcome:
         """Adopt what a worker brought."""
         assert event.data is not None
-        kind = msgspec.json.decode(event.body)["work"]
         try:
-            self.fleet.adopt(kind, event.data)
+            used = self.fleet.adopt(event.data)
         except PSRLError as error:
-            raise RefusedError(409, "stale-work", f"the {kind} cannot be adopted: {error}") from error
-        return Outcome(None, None, tuple(self._episode() if self.readings else ()))
+            raise RefusedError(409, "stale-work", f"it cannot be adopted: {error}") from error
+        return Outcome(json_text({"used": bool(used)}), None, tuple(self._episode()))
 
     def _describe(self, event: Event) -> Outcome:
         assert event.unit is not None
         self.check_unit(event.unit)
         new = event.unit not in self.units
-        unit = self.units.setdefault(event.unit, UnitState())
+        unit = self.units.setdefault(event.unit, UnitState(number=len(self.units) + 1))
         unit.description = msgspec.json.decode(event.body)
-        came_back = event.unit in self.left
-        if came_back:
+        if event.unit in self.left:
             self.left.discard(event.unit)
-            self.fleet.join(event.unit)
+            if unit.step:
+                self.fleet.join(event.unit)
         answer = {"unit": event.unit, "step": unit.step, "created": new, "description": unit.description}
         return Outcome(ordered_json(answer))
 

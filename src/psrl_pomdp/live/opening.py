@@ -20,20 +20,17 @@ NewFleet = Callable[[PlantFile, "POMDP"], Any]
 
 
 def new_fleet(plant: PlantFile, model: POMDP) -> Any:
-    """Return the fleet of a plant without readings, with its first plan."""
+    """Return the fleet of a plant without readings."""
     from ..agents.fleet import Fleet
     from ..agents.schedules import schedule_named
 
-    fleet = Fleet(
+    return Fleet(
         plant.make_prior(model),
         schedule_named(plant.schedule) if plant.schedule else None,
         plant.seed,
         budget=plant.make_budget(),
-        samples=plant.samples,
         wait=False,
     )
-    fleet.prepare()
-    return fleet
 
 
 def open_log(store: Store, plant: PlantFile, make: NewFleet = new_fleet) -> bool:

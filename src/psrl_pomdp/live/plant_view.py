@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..models import Setting
 from .engine import Engine, decision_id
 from .events import time_text
 
-_MOST_EPISODES = 300
+_MOST_EPISODES = 200
 
 
 def unit_document(engine: Engine, name: str) -> dict[str, Any]:
@@ -33,9 +32,11 @@ def unit_document(engine: Engine, name: str) -> dict[str, Any]:
     if unit.step:
         found["at"] = time_text(unit.time)
         found["guarded"], found["overridden"] = unit.guarded, unit.overridden
-        seen = engine.fleet.unit(name)
+    seen = engine.fleet.unit(name) if unit.step else None
+    if seen is not None and seen.time:
         found["belief"] = dict(zip(engine.states, map(float, seen.belief), strict=True))
-        found["sampled_belief"] = dict(zip(engine.states, map(float, seen.sampled_belief), strict=True))
+        if seen.episode is not None:
+            found["sampled_belief"] = dict(zip(engine.states, map(float, seen.sampled_belief), strict=True))
     return found
 
 
@@ -65,34 +66,27 @@ def plant_document(engine: Engine) -> dict[str, Any]:
         "rows": None,
         "average_cost": None,
         "episodes": [],
-        "fit": None,
     }
-    if engine.readings:
-        info = fleet.info
+    if fleet.current_episode.number:
         found["average_cost"] = {
             "of": "the sampled model of this episode",
-            "lower": float(info.plan.lower),
-            "upper": float(info.plan.upper),
+            "lower": float(fleet.current_episode.plan.lower),
+            "upper": float(fleet.current_episode.plan.upper),
         }
-        records = fleet.episode_records()
-        most = max(len(records) - _MOST_EPISODES, 0)
         found["episodes"] = [
-            _episode(record, number, setting) for number, record in enumerate(records[most:], most + 1)
+            _episode(record, setting) for record in fleet.episode_records()[-_MOST_EPISODES:]
         ]
-        fit = getattr(fleet, "fit", None)
-        found["fit"] = None if fit is None else str(fit)
     return found
 
 
-def _episode(record: Any, number: int, setting: Setting) -> dict[str, Any]:
-    """Return an episode with the interval that is proved for the average cost of its sampled model."""
-    found = {
-        "episode": getattr(record, "number", number),
+def _episode(record: Any, setting: Any) -> dict[str, Any]:
+    """Return an episode, with the bounds on J(θ_k): a draw from the posterior of J at its start."""
+    bounds = sorted(float(setting.units.from_scaled(c)) for c in (record.lower_cost, record.upper_cost))
+    return {
+        "episode": record.number,
         "start": record.start,
         "length": record.length,
         "ended": record.ended,
+        "lower": bounds[0],
+        "upper": bounds[1],
     }
-    if hasattr(record, "lower_cost"):
-        ends = setting.units.from_scaled(np.array([record.lower_cost, record.upper_cost]))
-        found["lower"], found["upper"] = float(np.min(ends)), float(np.max(ends))
-    return found

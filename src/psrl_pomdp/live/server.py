@@ -106,6 +106,7 @@ def serve(
     from .store import Store
     from .stream import Broadcast
     from .tokens import Tokens
+    from .warming import load_compiled_code, rehearse
 
     store = Store(database, create=True)
     try:
@@ -122,8 +123,11 @@ def serve(
             metrics = Metrics()
             broadcast = Broadcast(store, metrics)
             ledger = Ledger(store, metrics, make_fleet, broadcast.publish)
+            load_compiled_code()
             ledger.start()
             try:
+                if ledger.engine is not None:
+                    rehearse(ledger.engine, make_fleet)
                 app = make_app(Service(ledger, tokens, metrics, broadcast))
                 config = uvicorn.Config(
                     app,

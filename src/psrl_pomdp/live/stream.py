@@ -86,10 +86,10 @@ class Broadcast:
         waiting.put_nowait(None)
 
     def close(self) -> None:
-        """End all streams."""
+        """End all streams, after what they still have to send."""
         self._closing = True
         for waiting in list(self._queues):
-            while not waiting.empty():
+            if waiting.full():
                 waiting.get_nowait()
             waiting.put_nowait(None)
 
@@ -112,7 +112,7 @@ class Broadcast:
                     after = last = row.seq
                 if len(page) < _PAGE:
                     break
-            while not self._closing:
+            while not (self._closing and waiting.empty()):
                 try:
                     new = await asyncio.wait_for(waiting.get(), _HEARTBEAT)
                 except TimeoutError:

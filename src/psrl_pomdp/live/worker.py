@@ -27,6 +27,9 @@ def _prepare() -> None:
         with suppress(ValueError, OSError):
             signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    from .warming import load_compiled_code
+
+    load_compiled_code()
 
 
 def _end_with_parent() -> None:
