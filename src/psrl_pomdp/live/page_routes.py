@@ -9,6 +9,7 @@ from pathlib import Path
 from litestar import Response, get
 
 from .events import RefusedError
+from .service import Http
 
 FOLDER = Path(__file__).with_name("page")
 _MEDIA = {
@@ -43,9 +44,9 @@ async def get_page() -> Response[bytes]:
 
 
 @get("/page/{name:str}")
-async def get_page_file(name: str) -> Response[bytes]:
+async def get_page_file(request: Http) -> Response[bytes]:
     """Give a script, the style or the icon of the page."""
-    return await _file(name)
+    return await _file(str(request.path_params["name"]))
 
 
 async def _file(name: str) -> Response[bytes]:

@@ -32,6 +32,7 @@ def unit_document(engine: Engine, name: str) -> dict[str, Any]:
     if unit.step:
         found["at"] = time_text(unit.time)
         found["guarded"], found["overridden"] = unit.guarded, unit.overridden
+        found["misfit"] = unit.misfit
     seen = engine.fleet.unit(name) if unit.step else None
     if seen is not None and seen.time:
         found["belief"] = dict(zip(engine.states, map(float, seen.belief), strict=True))

@@ -18,7 +18,7 @@ function card(row) {
     h("dl", { class: "facts" },
       row.unit ? fact("Unit", h("a", { href: `${unitLink(row.unit)}?step=${row.step}` }, row.unit), `, step ${whole(row.step)}`) : fact("Unit", "the whole plant"),
       body.came !== undefined ? fact("What came", reading(body.came)) : "",
-      expected !== undefined ? fact("What was expected", expected) : "",
+      expected !== undefined && expected !== null ? fact("What was expected", expected) : "",
       odd.map((each) => fact(`After ${each.action}`, `${each.reading} came in ${percent(each.came)} of the recent readings; expected were ${percent(each.expected)}`)),
       body.action ? fact("Action given", body.action, " (the fallback)") : "",
       body.rate ? fact("False alarms", `at most ${number(100 * body.rate, 3)} % over the life of the plant`) : ""));
@@ -27,18 +27,16 @@ function card(row) {
 export function alarmsView(main) {
   const list = h("ul", { class: "alarms" });
   const about = h("p", { class: "caption" });
-  const fit = h("p");
-  main.replaceChildren(h("section", { "aria-labelledby": "alarms-title" }, h("h1", { id: "alarms-title" }, "Alarms"), about, fit, list));
+    main.replaceChildren(h("section", { "aria-labelledby": "alarms-title" }, h("h1", { id: "alarms-title" }, "Alarms"), about, list));
   const draw = () => {
     const { plant, alarms, units } = state;
-    const now = [...units.values()].filter((unit) => unit.alarm).length;
+    const now = [...units.values()].filter((unit) => unit.alarm || unit.misfit).length;
     about.textContent = (plant.watch
       ? `Every reading is compared with what the model expected. If the model is right, a false alarm of this test comes with a probability of at most ${number(100 * plant.watch, 3)} % over the whole life of the plant, on average over the prior. `
       : "The test of the model is off in this plant (watch = 0). ") + "A reading that no possible model can give raises an alarm at once: the unit gets the fallback action, and nothing is learned from that step.";
-    fit.textContent = plant.fit ? `The test now: ${plant.fit}` : "";
     list.replaceChildren(...alarms.map(card));
     if (!alarms.length) list.append(h("li", { class: "card" }, "No alarm so far."));
-    else if (now) about.append(h("strong", {}, ` ${many(now, "unit")} with an alarm at the last reading.`));
+    else if (now) about.append(h("strong", {}, ` ${many(now, "unit")} with an alarm now.`));
   };
   draw();
   return listen((changed) => {

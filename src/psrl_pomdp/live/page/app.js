@@ -72,7 +72,7 @@ function frame() {
   if (state.plant.shadow && !shadow.firstChild) {
     shadow.append(h("p", {}, h("strong", {}, "Shadow mode: "), "another controller acts. The actions here are recommendations, and the agent learns from what was really done."));
   }
-  const alarmed = [...state.units.values()].filter((unit) => unit.alarm).length + (state.alarms.some((row) => row.unit === null) ? 1 : 0);
+  const alarmed = [...state.units.values()].filter((unit) => unit.alarm || unit.misfit).length;
   const count = byId("alarm-count");
   count.hidden = !alarmed;
   count.textContent = whole(alarmed);

@@ -23,11 +23,11 @@ export function sentences(found, plant) {
     said.push([found.alarm ? `${sentence(found.alarm)} ` : "", "So the fallback action ", strong(found.action), " was given, and nothing was learned from this reading."]);
   } else {
     const verb = found.shadow ? "recommends " : "chose ";
-    said.push([`The policy of episode ${whole(found.episode)} `, verb, strong(policy), costNow(why.costs[picked], unit, gain), "."]);
-    const others = why.advantages.map((value, i) => [i, value]).filter(([i, value]) => i !== picked && value !== null).sort((one, other) => one[1] - other[1]);
+    said.push([why.advantages ? `The policy of episode ${whole(found.episode)} ` : `Before the first plan, the action that ${gain ? "brings most" : "costs least"} now is taken. The policy `, verb, strong(policy), costNow(why.costs[picked], unit, gain), "."]);
+    const others = (why.advantages ?? []).map((value, i) => [i, value]).filter(([i, value]) => i !== picked && value !== null).sort((one, other) => one[1] - other[1]);
     if (others.length) {
       const words = others.slice(0, 2).map(([i, value]) => [strong(actions[i]), ` would ${gain ? "bring" : "cost"} `, value < 1e-9 ? "as much" : `${money(value, unit)} ${gain ? "less" : "more"}`]);
-      said.push(["In the long run, under the model that it holds true, ", words.length > 1 ? [words[0], " and ", words[1]] : words, "."]);
+      said.push(["In the long run, under the sampled model, ", words.length > 1 ? [words[0], " and ", words[1]] : words, "."]);
     }
     if (found.policy_action && found.action !== policy) said.push([found.guards.length > 1 ? "The rules " : "The rule ", listed(found.guards.map((rule) => `“${rule}”`)), found.guards.length > 1 ? " forbid it" : " forbids it", ", so ", strong(actions[given]), " was given."]);
   }
@@ -89,7 +89,7 @@ function draw(place, found) {
     h("span", {}, i === doneNumber ? strong(name) : name, " ", h("span", { class: "marks" },
       i === best && !found.fallback ? h("span", { class: "mark plain" }, "policy") : "", i === doneNumber ? h("span", { class: "mark plain" }, found.shadow && !found.overrides.length ? "recommended" : "given") : "",
       forbidden.has(i) ? h("span", { class: "mark guard" }, "forbidden") : "")),
-    [why.costs[i] === null ? "–" : money(why.costs[i], "")], [why.advantages[i] === null ? "–" : number(why.advantages[i])]]);
+    [number(why.costs[i])], [number(why.advantages?.[i])]]);
   const gain = plant.cost.kind === "reward";
   const title = cost ? ` (${cost})` : "";
   const bounds = found.sampled_model && found.sampled_model.lower !== null ? [found.sampled_model.lower, found.sampled_model.upper] : null;

@@ -128,6 +128,7 @@ export function legend(states, most = 12) {
 export function marksOf(found) {
   const marks = [];
   if (found.alarm) marks.push(["alarm", "alarm", found.alarm]);
+  if (found.misfit) marks.push(["alarm misfit", "misfit", "the model no longer fits the readings of this unit"]);
   if (found.fallback) marks.push(["fallback", "fallback", "the fallback action: nothing was learned from this step"]);
   if (found.overridden) marks.push(["override", "override", "an operator replaced the action"]);
   if (found.guarded) marks.push(["guard", "rule", "a rule of the plant changed the action"]);

@@ -11,7 +11,7 @@ const orders = {
   latest: ["Latest reading first", (one, other) => (other.at ?? "").localeCompare(one.at ?? "")],
   oldest: ["Longest silence first", (one, other) => (one.at ?? "").localeCompare(other.at ?? "")],
 };
-const urgency = (unit) => (unit.alarm ? 8 : 0) + (unit.fallback ? 4 : 0) + (unit.overridden ? 2 : 0) + (unit.guarded ? 1 : 0) - (unit.present ? 0 : 16);
+const urgency = (unit) => (unit.alarm ? 16 : 0) + (unit.misfit ? 8 : 0) + (unit.fallback ? 4 : 0) + (unit.overridden ? 2 : 0) + (unit.guarded ? 1 : 0) - (unit.present ? 0 : 32);
 const memory = { search: "", order: "alarms", action: "" }; // kept while other views are shown
 
 export function plantView(main) {
@@ -87,7 +87,7 @@ export function plantView(main) {
   }
 
   function drawFacts() {
-    const alarmed = [...state.units.values()].filter((unit) => unit.alarm).length;
+    const alarmed = [...state.units.values()].filter((unit) => unit.alarm || unit.misfit).length;
     const away = [...state.units.values()].filter((unit) => !unit.present).length;
     const cost = state.plant.average_cost;
     const fact = (word, ...value) => h("div", {}, h("dt", {}, word), h("dd", {}, value));
@@ -152,11 +152,11 @@ function newRow(name) {
 }
 
 function drawRow(row, unit) {
-  const state_ = `${unit.step}|${unit.at}|${unit.action}|${unit.overridden}|${unit.present}|${unit.decision}`;
+  const state_ = `${unit.step}|${unit.at}|${unit.action}|${unit.overridden}|${unit.present}|${unit.decision}|${unit.misfit}`;
   if (row.dataset.drawn === state_) return;
   row.dataset.drawn = state_;
   const link = row.firstElementChild;
-  link.classList.toggle("alarmed", Boolean(unit.alarm));
+  link.classList.toggle("alarmed", Boolean(unit.alarm || unit.misfit));
   link.classList.toggle("gone", !unit.present);
   link.querySelector(".marks").replaceChildren(...markList(unit, ["shadow", "late"]));
   const bar = link.querySelector(".belief");

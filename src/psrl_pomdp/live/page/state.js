@@ -43,7 +43,7 @@ function unitOf(words) {
   return {
     name: words.unit, step: words.step, reading: words.reading, action: words.action, decision: words.decision,
     belief: vector(words.belief), fallback: words.fallback, alarm: words.alarm, present: words.present,
-    guarded: words.guarded ?? false, overridden: words.overridden ?? false, late: false, at: words.at ?? null,
+    guarded: words.guarded ?? false, overridden: words.overridden ?? false, misfit: words.misfit ?? false, late: false, at: words.at ?? null,
     description: words.description, shadow: words.shadow, low: words.unit.toLowerCase(),
   };
 }
@@ -118,6 +118,9 @@ function take(row) {
     if (unit) unit.present = false;
     touch(row.unit);
   } else if (row.kind === "alarm") {
+    const unit = state.units.get(row.unit);
+    if (unit && row.body.alarm === "model") unit.misfit = true;
+    if (unit) touch(row.unit);
     state.alarms = [row, ...state.alarms].slice(0, MOST_ALARMS);
     touch();
   } else if (row.kind === "episode") {

@@ -57,9 +57,10 @@ export function unitView(main, name, query) {
     const words = ranked(unit.belief ?? []).slice(0, 6).filter(([, p]) => p >= 0.005);
     const described = unit.description && typeof unit.description === "object" ? Object.entries(unit.description) : [];
     const fact = (word, ...value) => h("div", {}, h("dt", {}, word), h("dd", {}, value));
-    now.classList.toggle("alarmed", Boolean(unit.alarm));
+    now.classList.toggle("alarmed", Boolean(unit.alarm || unit.misfit));
     now.replaceChildren(
       unit.alarm ? h("p", { class: "alarm-text" }, h("strong", {}, "Alarm: "), unit.alarm) : "",
+      unit.misfit ? h("p", { class: "alarm-text" }, h("strong", {}, "The model no longer fits "), "the readings of this unit: ", h("a", { href: "#/alarms" }, "what was expected and what came"), ".") : "",
       unit.step ? beliefBar(unit.belief, plant.states) : "",
       h("ul", { class: "legend shares" }, words.map(([each, p]) => h("li", {}, swatch(each), `${plant.states[each]} ${percent(p)}`))),
       h("dl", { class: "facts" }, fact("Step", whole(unit.step)), fact("Last reading", unit.step ? reading(unit.reading) : "–", " ", h("small", {}, when(unit.at))),
