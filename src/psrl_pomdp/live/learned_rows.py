@@ -39,7 +39,9 @@ def learned_of(fleet: Any) -> Learned | None:
     if kernels is None:
         return None
     found = None if visits is None else np.array(visits, dtype=float)
-    return Learned(setting, getattr(fleet, "prior", None), np.asarray(kernels), np.array(weights, dtype=float), found)
+    return Learned(
+        setting, getattr(fleet, "prior", None), np.asarray(kernels), np.array(weights, dtype=float), found
+    )
 
 
 def learned_rows(learned: Learned) -> dict[str, Any]:

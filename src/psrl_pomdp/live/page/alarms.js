@@ -5,6 +5,8 @@ import { listen, refresh, state } from "/page/state.js";
 
 const kinds = { fallback: "Impossible reading", model: "The model no longer fits" };
 
+const said = (text) => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+
 function card(row) {
   const { body } = row;
   const known = kinds[body.alarm] ?? body.alarm;
@@ -14,7 +16,7 @@ function card(row) {
     ? Object.entries(body.expected).sort((one, other) => other[1] - one[1]).slice(0, 6).map(([word, p]) => `${word} ${percent(p)}`).join(", ") : body.expected;
   return h("li", { class: "card alarmed" },
     h("div", { class: "heading" }, h("h2", {}, known), h("span", { class: "soft" }, when(row.at))),
-    h("p", { class: "alarm-text" }, body.detail),
+    h("p", { class: "alarm-text" }, said(odd.length ? body.detail.split("; after ")[0] : body.detail)),
     h("dl", { class: "facts" },
       row.unit ? fact("Unit", h("a", { href: `${unitLink(row.unit)}?step=${row.step}` }, row.unit), `, step ${whole(row.step)}`) : fact("Unit", "the whole plant"),
       body.came !== undefined ? fact("What came", reading(body.came)) : "",

@@ -23,11 +23,16 @@ export function sentences(found, plant) {
     said.push([found.alarm ? `${sentence(found.alarm)} ` : "", "So the fallback action ", strong(found.action), " was given, and nothing was learned from this reading."]);
   } else {
     const verb = found.shadow ? "recommends " : "chose ";
-    said.push([why.advantages ? `The policy of episode ${whole(found.episode)} ` : `Before the first plan, the action that ${gain ? "brings most" : "costs least"} now is taken. The policy `, verb, strong(policy), costNow(why.costs[picked], unit, gain), "."]);
+    if (why.advantages) {
+      const own = why.sampled_belief ? ranked(why.sampled_belief).filter(([, p]) => p >= 0.05).slice(0, 3) : [];
+      const apart = own.length && Math.max(...why.belief.map((p, i) => Math.abs(p - why.sampled_belief[i]))) > 0.1;
+      said.push([`The policy of episode ${whole(found.episode)} `, verb, strong(policy), ". It is made for one sampled model, a draw from those that are still possible",
+        apart ? [", under which the state is ", listed(own.map(([state_, p]) => `${states[state_]} with ${percent(p)}`)), " and "] : ". There ", strong(policy), costNow(why.costs[picked], unit, gain), "."]);
+    } else said.push([`Before the first plan, the action that ${gain ? "brings most" : "costs least"} now is taken: `, strong(policy), costNow(why.costs[picked], unit, gain), "."]);
     const others = (why.advantages ?? []).map((value, i) => [i, value]).filter(([i, value]) => i !== picked && value !== null).sort((one, other) => one[1] - other[1]);
     if (others.length) {
-      const words = others.slice(0, 2).map(([i, value]) => [strong(actions[i]), ` would ${gain ? "bring" : "cost"} `, value < 1e-9 ? "as much" : `${money(value, unit)} ${gain ? "less" : "more"}`]);
-      said.push(["In the long run, under the sampled model, ", words.length > 1 ? [words[0], " and ", words[1]] : words, "."]);
+      const words = others.slice(0, 2).map(([i, value]) => [strong(actions[i]), ` would ${gain ? "bring" : "cost"} `, value < 1e-9 ? "as much" : `${money(value, unit, 3)} ${gain ? "less" : "more"}`]);
+      said.push(["In the long run, ", words.length > 1 ? [words[0], " and ", words[1]] : words, "."]);
     }
     if (found.policy_action && found.action !== policy) said.push([found.guards.length > 1 ? "The rules " : "The rule ", listed(found.guards.map((rule) => `“${rule}”`)), found.guards.length > 1 ? " forbid it" : " forbids it", ", so ", strong(actions[given]), " was given."]);
   }
@@ -40,7 +45,7 @@ export function sentences(found, plant) {
   return said;
 }
 const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
-const costNow = (value, unit, gain) => (value === null || value === undefined ? "" : `, which ${gain ? "brings" : "costs"} ${money(value, unit)} at this step`);
+const costNow = (value, unit, gain) => (value === null || value === undefined ? "" : ` ${gain ? "brings" : "costs"} ${money(value, unit, 3)} at this step`);
 
 export function decisionView(main, id) {
   const problem = h("p", { class: "note bad", hidden: true, role: "alert" });
@@ -95,7 +100,7 @@ function draw(place, found) {
   const bounds = found.sampled_model && found.sampled_model.lower !== null ? [found.sampled_model.lower, found.sampled_model.upper] : null;
   const order = ranked(why.belief).filter(([, p], i) => p >= 0.0005 || i < 3).slice(0, 20);
   const other = why.sampled_belief?.length === states.length ? why.sampled_belief : null;
-  const beliefs = order.map(([i, p]) => [h("span", {}, swatch(i), states[i]), [percent(p)], ...(other ? [[percent(other[i])]] : [])]);
+  const beliefs = order.map(([i, p]) => [h("span", { class: "keyed" }, swatch(i), states[i]), [percent(p)], ...(other ? [[percent(other[i])]] : [])]);
   const fact = (word, ...value) => h("div", {}, h("dt", {}, word), h("dd", {}, value));
   place.replaceChildren(
     h("div", { class: "heading" }, h("h1", { id: "decision-title" }, `Why ${found.action}?`), h("div", { class: "marks" }, markList(marks))),
@@ -106,14 +111,14 @@ function draw(place, found) {
     h("div", { class: "pair" },
       h("div", { class: "card" }, h("h2", {}, "The actions"),
         table(["Action", [`${gain ? "Reward" : "Cost"} now${title}`], [`In the long run${title}`]], rows, "Actions with their costs"),
-        h("p", { class: "soft" }, `Now: what the step itself ${gain ? "brings" : "costs"} on average, given the belief. In the long run: how much ${gain ? "less it brings" : "more it costs"} than the policy's action, if the policy is followed afterwards; under the sampled model.`)),
+        h("p", { class: "soft" }, `Both under the sampled model and its belief. Now: what the step itself ${gain ? "brings" : "costs"} on average. In the long run: how much ${gain ? "less it brings" : "more it costs"} than the policy's action, if the policy is followed afterwards.`)),
       h("div", { class: "card" }, h("h2", {}, "The belief"), beliefBar(why.belief, states),
         table(["State", ["Probability"], ...(other ? [["Under the sampled model"]] : [])], beliefs, "Probabilities of the states"))),
     h("div", { class: "card" }, h("h2", {}, "The plan"),
-      h("p", {}, bounds ? ["It is proved that the optimal average ", gain ? "reward" : "cost", ` of the model of episode ${whole(found.sampled_model.episode)} is between `, strong(money(bounds[0], cost)), " and ", strong(money(bounds[1], cost)), " a step."] : "No interval was certified for the plan of this step."),
+      h("p", {}, bounds ? ["It is proved that the optimal average ", gain ? "reward" : "cost", ` of the model of episode ${whole(found.sampled_model.episode)} is between `, strong(number(bounds[0])), " and ", strong(money(bounds[1], cost)), cost ? "." : " a step."] : "No interval was certified for the plan of this step."),
       h("dl", { class: "facts" }, fact("Episode", whole(found.episode)), found.sampled_model?.ended ? fact("The one before ended by", found.sampled_model.ended) : "",
         found.guards.length ? fact("Rules that changed the action", listed(found.guards)) : "", fact("Hash of the row", h("code", {}, found.hash.slice(0, 16), "…")))));
   const crumb = place.previousElementSibling;
   crumb.replaceChildren(h("a", { href: "#/" }, "All units"), " › ", h("a", { href: unitLink(found.unit) }, found.unit),
-    isLast || !now?.decision ? "" : [" · ", h("a", { href: decisionLink(now.decision) }, "the latest decision")]);
+    ...(isLast || !now?.decision ? [] : [" · ", h("a", { href: decisionLink(now.decision) }, "the latest decision")]));
 }

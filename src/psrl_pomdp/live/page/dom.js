@@ -64,7 +64,7 @@ export function listed(items) {
 }
 
 /** An amount of the plant's cost: "12.5 EUR". */
-export const money = (value, unit) => `${number(value)}${unit ? ` ${unit}` : ""}`;
+export const money = (value, unit, digits = 4) => `${number(value, digits)}${unit ? ` ${unit}` : ""}`;
 
 // -- beliefs ------------------------------------------------------------------------------------
 

@@ -46,12 +46,13 @@ function drawSummary(place, word) {
   const table_ = plant.cost.by_action_and_state.flat();
   const range = Math.max(...table_) - Math.min(...table_);
   place.replaceChildren(fact("Readings", whole(plant.readings)), fact("Units", whole(state.units.size)), fact("Episodes", whole(plant.episode)), fact("Late steps", whole(plant.late_steps)),
-    plant.late_steps ? fact("What they add to the regret", `at most ${number(plant.late_steps * range)}${plant.cost.unit ? ` ${plant.cost.unit}` : ""}`, h("small", {}, ` (their number times the ${word}'s range)`)) : "");
+    plant.late_steps ? fact("What they add to the regret", `at most ${number(plant.late_steps * range, 3)}`, h("small", {}, ` (their number times the range of the ${word}${plant.cost.unit ? `, ${plant.cost.unit}` : ""})`)) : "");
 }
 
 // -- the average cost over the episodes ---------------------------------------------------------
 
 const WINDOW = 10; // episodes whose sampled models make a band
+const FEW_SAMPLES = 5; // fewer make none
 
 /** For each episode, the range of the last few intervals. */
 export function bands(episodes) {
@@ -63,7 +64,7 @@ export function bands(episodes) {
 
 function drawCosts(place, word) {
   const { plant } = state;
-  const unit = plant.cost.unit ? ` (${plant.cost.unit} a step)` : " a step";
+  const unit = plant.cost.unit ? ` ${plant.cost.unit}` : " a step";
   const found = plant.episodes.filter((each) => Number.isFinite(each.lower) && Number.isFinite(each.upper));
   if (!found.length) {
     place.replaceChildren(h("p", { class: "soft" }, plant.readings ? "The episodes have no certified intervals so far." : "No episode has begun so far."));
@@ -81,10 +82,10 @@ function drawCosts(place, word) {
   for (const value of ticks(low, high, 4)) {
     parts.push(s("line", { class: "grid", x1: left, x2: right, y1: y(value), y2: y(value) }), s("text", { class: "row", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value, 3)));
   }
-  const line = (value) => band.map((each, i) => `${x(i).toFixed(1)} ${y(value(each)).toFixed(1)}`);
-  if (found.length > 1) parts.push(s("path", { class: "band", d: `M${[...line((each) => each.upper), ...line((each) => each.lower).reverse()].join("L")}z` }));
+  const line = (value) => band.map((each, i) => [each, i]).slice(FEW_SAMPLES - 1).map(([each, i]) => `${x(i).toFixed(1)} ${y(value(each)).toFixed(1)}`);
+  if (found.length > FEW_SAMPLES) parts.push(s("path", { class: "band", d: `M${[...line((each) => each.upper), ...line((each) => each.lower).reverse()].join("L")}z` }));
   found.forEach((each, i) => {
-    parts.push(s("line", { class: "interval", x1: x(i), x2: x(i), y1: y(each.upper) - 1, y2: y(each.lower) + 1 }, s("title", {}, `episode ${each.episode}: ${number(each.lower)} to ${number(each.upper)}`)));
+    parts.push(s("line", { class: "interval", x1: x(i), x2: x(i), y1: y(each.upper) - 1, y2: y(each.lower) + 1, "stroke-width": Math.max(2, Math.min(9, step * 0.35)) }, s("title", {}, `episode ${each.episode}: ${number(each.lower)} to ${number(each.upper)}`)));
   });
   const every = Math.max(1, Math.ceil(found.length / Math.max(2, Math.floor((right - left) / 70))));
   found.forEach((each, i) => { if (i % every === 0) parts.push(s("text", { class: "row", x: x(i), y: bottom + 16, "text-anchor": "middle" }, each.episode)); });

@@ -97,7 +97,7 @@ export function plantView(main) {
       fact("Readings", whole(state.plant.readings)),
       fact("Episode", whole(state.plant.episode)),
       fact("Late steps", whole(state.plant.late_steps)),
-      cost && cost.lower !== null ? fact(`Average ${state.plant.cost.kind}`, `${number(cost.lower)} to ${number(cost.upper)}${state.plant.cost.unit ? ` ${state.plant.cost.unit}` : ""}`) : null);
+      cost && cost.lower !== null ? fact(`Average ${state.plant.cost.kind}`, `${number(cost.lower)} to ${number(cost.upper)}${state.plant.cost.unit ? ` ${state.plant.cost.unit}` : ""}`) : "");
   }
 
   function all() {
@@ -158,7 +158,7 @@ function drawRow(row, unit) {
   const link = row.firstElementChild;
   link.classList.toggle("alarmed", Boolean(unit.alarm || unit.misfit));
   link.classList.toggle("gone", !unit.present);
-  link.querySelector(".marks").replaceChildren(...markList(unit, ["shadow", "late"]));
+  link.querySelector(".marks").replaceChildren(...markList(unit, unit.alarm ? ["shadow", "late", "fallback"] : ["shadow", "late"]));
   const bar = link.querySelector(".belief");
   drawBelief(bar, unit.belief, state.plant.states);
   const likely = link.querySelector(".likely");

@@ -27,14 +27,16 @@ export class Timeline {
     this.svg = s("svg", { class: "timeline", tabindex: "0", role: "slider", "aria-label": "Timeline of the steps", "aria-orientation": "horizontal" });
     this.element = h("div", { class: "timeline-box" }, this.svg);
     this.#listen();
-    this.observer = new ResizeObserver(() => {
-      const width = this.element.clientWidth;
-      if (width && width !== this.width) {
-        if (!this.span) this.span = width < 500 ? 30 : 80;
-        this.width = width;
-        this.draw();
-      }
-    });
+    this.observer = new ResizeObserver(() => this.fit());
+  }
+
+  /** Draw it into the width that it has, now and whenever that changes. */
+  fit() {
+    const width = this.element.clientWidth;
+    if (!width || width === this.width) return;
+    if (!this.span) this.span = width < 500 ? 30 : 80;
+    this.width = width;
+    this.draw();
     this.observer.observe(this.element);
   }
 
@@ -303,8 +305,9 @@ export class Timeline {
     const stride = Math.max(1, [1, 2, 5, 10].map((factor) => factor * base).find((size) => size >= wanted));
     for (let step = Math.max(Math.ceil(this.from / stride) * stride, this.history.first); step < this.end && step <= this.history.last; step += stride) {
       const at = (x(step) + x(step + 1)) / 2;
-      if (at < gutter + 8 || at > gutter + wide - 4) continue;
-      parts.push(s("line", { class: "frame", x1: at, x2: at, y1: y, y2: y + 4 }), s("text", { class: "row", x: at, y: y + 17, "text-anchor": "middle" }, step));
+      if (at < gutter + 8 || at > gutter + wide) continue;
+      const edge = at > gutter + wide - 14;
+      parts.push(s("line", { class: "frame", x1: at, x2: at, y1: y, y2: y + 4 }), s("text", { class: "row", x: edge ? gutter + wide : at, y: y + 17, "text-anchor": edge ? "end" : "middle" }, step));
     }
     parts.push(s("text", { class: "lane", x: 0, y: y + 17 }, "Step"));
     return y + 24;

@@ -89,11 +89,8 @@ export function unitView(main, name, query) {
           },
         });
         place.replaceChildren(timeline.element);
-        if (wanted > 0) {
-          timeline.width = timeline.element.clientWidth;
-          timeline.span = timeline.width < 500 ? 30 : 80;
-          timeline.choose(wanted);
-        }
+        timeline.fit();
+        if (wanted > 0) timeline.choose(wanted);
       }
       main.dataset.loaded = "yes";
     } catch (error) {
