@@ -78,7 +78,10 @@ class Sums(NamedTuple):
 def over_paths(
     kernel: Array, initial: Array, first: Array, actions: Sequence[int], rows: Sequence[Array]
 ) -> Sums:
-    """By enumeration: `rows[i]` are the likelihoods of what came after `actions[i]`, `first` those before."""
+    """By enumeration: `rows[i]` are the likelihoods of what came after `actions[i]`, `first` those before.
+
+    They depend on the state after the action, [S′], or on both states, [S, S′].
+    """
     n_actions, n_states = kernel.shape[:2]
     total, belief, begin = 0.0, np.zeros(n_states), np.zeros(n_states)
     visits = np.zeros((n_states, n_actions, n_states))
@@ -86,7 +89,8 @@ def over_paths(
     for path in product(range(n_states), repeat=len(actions) + 1):
         chance = initial[path[0]] * first[path[0]]
         for i, a in enumerate(actions):
-            chance = chance * kernel[a, path[i], path[i + 1]] * rows[i][path[i + 1]]
+            row = np.broadcast_to(rows[i], (n_states, n_states))[path[i]]
+            chance = chance * kernel[a, path[i], path[i + 1]] * row[path[i + 1]]
         total += chance
         belief[path[-1]] += chance
         begin[path[0]] += chance

@@ -140,3 +140,15 @@ def test_the_changelog_lists_every_old_name() -> None:
     assert len(names) > 25
     words = {name: re.findall(r"[\w-]+", name)[-1] for name in names}
     assert not [name for name, word in words.items() if not re.search(rf"\b{word}\b", left)]
+
+
+def test_old_names_are_announced_for_a_version_to_come() -> None:
+    now = tuple(int(part) for part in psrl_pomdp.__version__.split(".")[:2])
+    named = {
+        tuple(int(part) for part in found)
+        for path in (ROOT / "src").rglob("*.py")
+        for found in re.findall(r"until version (\d+)\.(\d+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) == 1
+    assert min(named) > now
+    assert "until version {}.{}".format(*min(named)) in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

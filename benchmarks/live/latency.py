@@ -2,8 +2,8 @@
 
     python benchmarks/live/latency.py [--seconds 60] [--rate 40]
 
-Four clients send the readings of 40 units at a steady rate. The time of a bare durable insert on the same disk
-is printed beside, because every answer waits for one.
+Four clients send the readings of 40 units at a steady rate. The time of a bare durable insert on the same
+disk is printed beside, because every answer waits for one.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class _MovedModules(MetaPathFinder, Loader):
         old = spec.name.partition(".")[2]
         place = f"{_PACKAGE}.{new_place(old)}"
         warnings.warn(
-            f"{spec.name} is now {place}; the old path works until version 0.3",
+            f"{spec.name} is now {place}; the old path works until version 0.4",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from commands import run
@@ -330,6 +331,8 @@ def test_every_help_ends_with_examples_whose_options_exist() -> None:
             assert program == "psrl-pomdp"
             found = cli.get_command(None, command)  # type: ignore[arg-type]
             assert found is not None
+            if isinstance(found, click.Group):
+                found = found.commands[words[0]]
             known = {option for parameter in found.params for option in parameter.opts}
             assert {word for word in words if word.startswith("-")} <= known
 

@@ -102,3 +102,22 @@ def test_nothing_is_compiled_before_there_is_a_folder_to_resume() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_costs_the_tables_and_not_the_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("psrl_pomdp.studies.tables.write_atomically", full)
+    out = str(tmp_path / "r")
+    words = ["run", "separated", "--agents", "random", "--horizon", "20", "--seeds", "2", "--workers", "1"]
+    code, text, error = run(*words, "--out", out, capsys=capsys)
+    assert code == 1
+    assert "random" in text
+    assert "the tables cannot be written" in error
+    assert "No space left" in error
+    monkeypatch.undo()
+    assert run("resume", out, "--workers", "1", capsys=capsys)[0] == 0
+    assert (tmp_path / "r" / "fits.csv").exists()

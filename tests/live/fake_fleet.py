@@ -33,6 +33,16 @@ class FakeWork:
         return json.dumps({"plan": self.counts}).encode()
 
 
+@dataclass(frozen=True)
+class FakeEpisode:
+    """What `advantages_at` looks at: the values of the actions are the costs now."""
+
+    setting: Any
+    belief: Any
+    plan: Any
+    is_compiled: bool = False
+
+
 class FakeFleet:
     def __init__(self, model: Any, seed: int = 0) -> None:
         self.model = model
@@ -74,7 +84,7 @@ class FakeFleet:
             "action": action,
             "present": True,
         }
-        return action
+        return int(action)
 
     def join(self, unit: str) -> None:
         self.members[unit] |= {"present": True, "action": None, "time": 0}
@@ -86,10 +96,10 @@ class FakeFleet:
         self.members[unit]["action"] = action
 
     def unit(self, name: str) -> Any:
-        known, nothing = self.members[name], SimpleNamespace()
-        return SimpleNamespace(
-            sampled_belief=np.asarray(known["belief"]), posterior=nothing, episode=nothing, **known
-        )
+        known = self.members[name]
+        belief = np.asarray(known["belief"])
+        episode = FakeEpisode(self.setting, belief, self.current_episode.plan)
+        return SimpleNamespace(sampled_belief=belief, posterior=SimpleNamespace(), episode=episode, **known)
 
     @property
     def following(self) -> bool | None:
@@ -117,12 +127,6 @@ class FakeFleet:
         return SimpleNamespace(
             number=self.episode, start=1, kernel=self.model.transition, plan=plan, tolerance=0.1
         )
-
-    def info(self, unit: str) -> Any:
-        belief = np.asarray(self.members[unit]["belief"])
-        costs = self.setting.own_cost @ belief
-        plan = self.current_episode.plan
-        return SimpleNamespace(belief=belief, costs=costs, advantages=costs - costs.min(), plan=plan)
 
     def episode_records(self) -> tuple[Any, ...]:
         words = {"number": 1, "start": 1, "length": 1, "ended": "time", "lower_cost": 0.0, "upper_cost": 1.0}

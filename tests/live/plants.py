@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 from fake_fleet import make_fleet, make_new
+
 from psrl_pomdp.live.config import PlantFile, plant_from
 from psrl_pomdp.live.events import RefusedError, Row
 from psrl_pomdp.live.ledger import Ledger, Request
@@ -155,7 +156,7 @@ def postgresql() -> Iterator[str]:
     """The folder of the socket of a new PostgreSQL."""
     programs = postgres_folder()
     assert programs is not None
-    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # noqa: S108 - a socket's path is short
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # a socket has a short path
     prefix = _as_user()
     if prefix:
         user = "postgres" if "postgres" in prefix[1] else "nobody"
@@ -203,5 +204,5 @@ def new_database(folder: str, name: str) -> str:
     import psycopg
 
     with psycopg.connect(host=folder, user="postgres", dbname="postgres", autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')  # type: ignore[arg-type]
+        connection.execute(f'CREATE DATABASE "{name}"')
     return f"postgresql://postgres@/{name}?host={folder}"

@@ -12,10 +12,16 @@ import traceback
 from pathlib import Path
 
 
+def say(what: object) -> None:
+    sys.stdout.write(f"{what}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     import uvicorn  # noqa: F401 - so that servers find it imported
     from fake_fleet import make_fleet, make_new
+
     from psrl_pomdp.live import ledger, routes, store  # noqa: F401
     from psrl_pomdp.live.config import read_plant
     from psrl_pomdp.live.server import log_as_json, serve
@@ -26,11 +32,11 @@ def main() -> None:
     for line in iter(sys.stdin.readline, ""):
         word, _, port = line.strip().partition(" ")
         if word == "wait":
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+            say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
             continue
         child = os.fork()
         if child:
-            print(child, flush=True)
+            say(child)
             continue
         code = 1
         try:
@@ -41,12 +47,12 @@ def main() -> None:
                 port=int(port),
                 make_new=make_new,
                 make_fleet=make_fleet,
-                started=lambda url: print(url, flush=True),
+                started=say,
             )
             code = 0
         except Exception:
             traceback.print_exc()
-            print("failed", flush=True)
+            say("failed")
         finally:
             os._exit(code)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from plants import PLANT
+
 from psrl_pomdp import InvalidModelError, ParseError, problem
 from psrl_pomdp.live.config import PlantFile, plant_from, read_plant
 from psrl_pomdp.live.events import LiveError
@@ -133,8 +134,8 @@ def test_the_model_the_prior_and_the_fallback_are_checked_by_key(tmp_path: Path)
         plant_from({**PLANT, "prior": "dirichlt"}).make_prior(problem("machine-repair"))
     with pytest.raises(LiveError, match=r"machines: guards\[1\]: "):
         plant_from({**PLANT, "guards": ["never replace when reading is lost", "x"]}).make_guards(SETTING)
+    (tmp_path / "plant.toml").write_text("model = ", "utf-8")
     with pytest.raises(ParseError, match="not a plant in TOML"):
-        (tmp_path / "plant.toml").write_text("model = ", "utf-8")
         read_plant(tmp_path / "plant.toml")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from fake_fleet import make_fleet
 from plants import PLANT
+
 from psrl_pomdp.live.audit import audit
 from psrl_pomdp.live.client import Client, NoAnswerError, ServiceError
 from psrl_pomdp.live.store import Store

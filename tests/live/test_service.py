@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fake_fleet import make_fleet
 from plants import Http, plant, serving
+
 from psrl_pomdp.live.audit import audit
 from psrl_pomdp.live.openapi import openapi_document
 from psrl_pomdp.live.routes import HANDLERS
@@ -193,7 +194,9 @@ def test_an_impossible_reading_gets_the_fallback_and_an_alarm(database: str) -> 
         assert belief["none-bad"] == 1.0  # predicted, as for a reading that was lost
         (alarm,) = client.get("/v1/plant").json()["alarms"]
         assert alarm["body"]["alarm"] == "fallback"
-        assert post(client, "p", 3).json()["fallback"] is False
+        following = post(client, "p", 3, None).json()
+        assert following["fallback"] is False
+        assert following["belief"]["none-bad"] == 1.0  # after the fallback, which is `replace`
         assert first["fallback"] is False
         assert "psrl_pomdp_fallbacks_total 1" in client.get("/metrics").text
     with Store(database) as store:
@@ -247,6 +250,7 @@ def test_the_rule_for_the_plant_counts_all_units(database: str) -> None:
     rules = ["always replace when P(two-bad) >= 0", "at most one replace a day for the plant"]
     with serving(database, plant(guards=rules, fallback="manufacture")) as client:
         assert [post(client, unit, 1).json()["action"] for unit in "ab"] == ["replace", "manufacture"]
+        assert post(client, "a", 2, None).json()["belief"]["none-bad"] == 1.0  # what was done, not the policy
 
 
 def test_times_ahead_of_the_clock_are_noted_or_refused(database: str, tmp_path: Path) -> None:
@@ -281,7 +285,8 @@ def test_history_comes_in_pages(database: str) -> None:
         for step in range(1, 8):
             post(client, "p", step)
             post(client, "q", step)
-        seen, after = [], 0
+        seen: list[int] = []
+        after: int | None = 0
         while after is not None:
             page = client.get(f"/v1/units/p/history?after={after}&limit=3").json()
             seen += [each["step"] for each in page["events"] if each["kind"] == "reading"]
@@ -375,7 +380,7 @@ def test_a_database_that_takes_no_writes_is_503_with_retry_after(database: str) 
         def fail(rows: Any) -> None:
             raise OSError("database or disk is full")
 
-        ledger.store.append = fail
+        ledger.store.append = fail  # type: ignore[method-assign]
         found = post(client, "p", 2)
         assert (found.status_code, found.headers["retry-after"]) == (503, "1")
         assert "disk is full" in found.json()["detail"]

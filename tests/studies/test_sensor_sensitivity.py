@@ -1,6 +1,7 @@
 """Errors in the observation model: they stay within their range, and a wider range costs more."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -132,6 +133,20 @@ def test_the_command() -> None:
     assert "largest error" in shown
 
 
+def test_ctrl_c_prints_the_rows_that_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("psrl_pomdp.studies.executors.local", lambda n: nullcontext())
+    monkeypatch.setattr("psrl_pomdp.cli.sensitivity._progress", stop)
+    found = CliRunner().invoke(command, ["tiger", "--horizon", "5", "--seeds", "2", "--json"])
+    assert found.exit_code == 130
+    assert "interrupted: 1 of 4 sizes of error are complete" in found.stderr
+    [row] = json.loads(found.stdout)["rows"]
+    assert row["range"] == 0.0
+
+
 def test_the_old_names_work_and_warn() -> None:
     for old, new in (("Doubt", "SensorSensitivity"), ("sensor_doubt", "sensor_sensitivity")):
         with pytest.warns(DeprecationWarning, match=rf"{old} is now psrl_pomdp.*\.{new}; the old name works"):
@@ -152,7 +167,7 @@ def test_the_old_names_work_and_warn() -> None:
 def test_the_old_command_works_and_warns(capsys: pytest.CaptureFixture[str]) -> None:
     main(["doubt", "railway", "--horizon", "20", "--seeds", "2", "--workers", "1", "--json"])
     out, err = capsys.readouterr()
-    assert "psrl-pomdp doubt is now psrl-pomdp sensitivity; the old name works until version 0.3" in err
+    assert "psrl-pomdp doubt is now psrl-pomdp sensitivity; the old name works until version 0.4" in err
     document = json.loads(out)
     for old, new in zip(document["doubts"], document["rows"], strict=True):
         assert (old["knows"], old["learns"]) == (new["known_dynamics"], new["learned_dynamics"])

@@ -29,7 +29,7 @@ from psrl_pomdp.studies.store import Store, StudyError
 from psrl_pomdp.studies.study import Study, study_from, with_file
 from psrl_pomdp.studies.study_results import StudyResults
 from psrl_pomdp.studies.summary import summarize
-from psrl_pomdp.studies.tables import EPISODES, RUNS, write_tables
+from psrl_pomdp.studies.tables import EPISODES, FITS, RUNS, write_tables
 
 
 class Inline(Executor):
@@ -151,7 +151,7 @@ def test_summary_and_tables(tmp_path: Path) -> None:
     assert regrets["oracle"]["interval"][0] - 2 < 0 < regrets["oracle"]["interval"][1] + 2
     assert regrets["random"]["regret"] > 5 * regrets["psrl"]["regret"]
     assert regrets["psrl"]["posterior"] > 0.99
-    runs, episodes = write_tables(store)
+    runs, episodes, _ = write_tables(store)
     lines = runs.read_text().splitlines()
     assert tuple(lines[0].split(",")) == RUNS
     assert tuple(episodes.read_text().splitlines()[0].split(",")) == EPISODES
@@ -376,8 +376,8 @@ def test_parquet_holds_the_same_as_csv(tmp_path: Path) -> None:
     store = Store.create(tmp_path / "s", small(seeds=1))
     run(store, executor=Inline())
     tables = [parquet.read_table(path) for path in write_tables(store, parquet=True)]
-    assert [tuple(table.column_names) for table in tables] == [RUNS, EPISODES]
-    plain, _ = write_tables(store)
+    assert [tuple(table.column_names) for table in tables] == [RUNS, EPISODES, FITS]
+    plain, *_ = write_tables(store)
     assert tables[0].num_rows == len(plain.read_text().splitlines()) - 1
     assert tables[0].column("control").to_pylist()[-1] == store.read(Job("random", 0)).control[-1]
 

@@ -1,4 +1,4 @@
-"""Old names that go on to work for one minor version, with a warning that names the new ones."""
+"""Old names that go on to work for some minor versions, with a warning that names the new ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_UNTIL = "the old name works until version 0.3"
+_UNTIL = "the old name works until version 0.4"
 
 
 def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
@@ -28,7 +28,7 @@ def renamed_keywords(**new_names: str) -> Callable[[Callable[P, R]], Callable[P,
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     print(agent(effort=3), caught[0].message)
-    3 agent(effort=...) is now agent(budget=...); the old name works until version 0.3
+    3 agent(effort=...) is now agent(budget=...); the old name works until version 0.4
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

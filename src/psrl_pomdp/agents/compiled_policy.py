@@ -9,7 +9,7 @@ from ..inference.sampled_filter import SampledFilter
 from ..inference.step_codes import StepCodes
 from ..models import Setting
 from ..protocols import AlphaVectorPolicy, Solution
-from .compiled_steps import CompiledPolicy
+from .lookahead import CompiledPolicy
 
 
 def policy_of(plan: Solution, belief: Array, setting: Setting, codes: StepCodes) -> CompiledPolicy:
@@ -27,25 +27,32 @@ def policy_of(plan: Solution, belief: Array, setting: Setting, codes: StepCodes)
     node = int(plan.follow(belief).node) if controller.gains is not None else -1
     found = empty_policy(setting, codes)._replace(
         vectors=vectors,
+        columns=np.ascontiguousarray(vectors.T),
+        products=np.zeros(len(vectors)),
         actions=controller.actions,
         successors=controller.successors,
         node=np.array([node]),
     )
     if codes.has_rows:
         assert plan.quantized_setting is not None
-        found = found._replace(likelihood=StepCodes(plan.quantized_setting).likelihood)
+        finite = plan.quantized_setting.replace(seen_cost=None)
+        found = found._replace(likelihood=StepCodes(finite).likelihood)
     return found
 
 
 def empty_policy(setting: Setting, codes: StepCodes) -> CompiledPolicy:
     """Return a placeholder for an agent without a plan, or with a plan of a user's own planner."""
     by_code = codes.full_codes if codes.by_code else np.zeros(0, np.int64)
+    if codes.by_code and codes.has_rows:
+        by_code = np.arange(codes.n_costs)  # of each cost, with a reading that came
     return CompiledPolicy(
         vectors=np.zeros((1, setting.n_states)),
+        columns=np.zeros((setting.n_states, 1)),
+        products=np.zeros(1),
         actions=np.zeros(1, np.int64),
         successors=np.zeros((1, max(1, len(codes.full_codes))), np.int64),
         node=np.array([-1]),
-        likelihood=codes.likelihood,
+        likelihood=codes.likelihood[:, :0] if codes.by_code else codes.likelihood,
         codes=by_code,
         observation_of=codes.observation_of if codes.by_code else np.zeros(0, np.int64),
         cost=setting.cost,

@@ -23,7 +23,9 @@ from ..inference.sampled_filter import (
     refresh_due,
     update_sampled_filter,
 )
-from ..planning.upper.nodes import best_vector
+from .lookahead import CompiledPolicy as CompiledPolicy
+from .lookahead import best_action as best_action
+from .lookahead import value_at
 
 # Why `run_episode` returned.
 STEPS_DONE, EPISODE_OVER, REFRESH, IMPOSSIBLE, TOO_UNLIKELY = 0, 1, 2, 3, 4
@@ -47,23 +49,6 @@ STATE, OBSERVATION = 0, 1
 COST, EXPECTED_COST, BELIEF_GAP, KERNEL_GAP, COST_GAP = 0, 1, 2, 3, 4
 N_SUMS = 5
 
-_ROUNDING = 1e-12  # rounding error of an action value
-
-
-class CompiledPolicy(NamedTuple):
-    """The policy of an episode: a look-ahead with v(b) = min α·b, or a finite-state controller."""
-
-    vectors: Array  # [N, S]: the vectors α
-    actions: Index  # [N]: the action of each vector, which is a node of the controller
-    successors: Index  # [N, O]: the node that follows each observation
-    node: Index  # [1]: the present node of the controller; −1 if the policy is a function of the belief
-    likelihood: Array  # [A, O + 1, S']: η(o | s′) of the observations that the plan tells apart, and ones
-    codes: Index  # [O]: the codes of these observations if steps have matrices by code; else empty
-    observation_of: Index  # [R]: the observation of each code, −1 if it is incomplete; empty without codes
-    cost: Array  # [A, S]
-    action_values: Array  # [A]: c(b, a) + E[v(b′)]; computed if the policy is a function of the belief
-    scratch: Array  # [2, S]
-
 
 class EpisodeClock(NamedTuple):
     """The time, and what decides when the present episode ends."""
@@ -84,83 +69,15 @@ class EnvironmentState(NamedTuple):
     transition: Array  # [A, S, S']
     matrices: Array  # [K, S, S']: those of the steps (`inference.step_codes`)
     likelihood: Array  # [A, R, S']
-    emission: Array  # [A, S or 1, S', R]: the probability of each code; empty if observations have no numbers
+    # [A, S or 1, S', R]: the probability of each code. If observations have no numbers, [A, S, 1, C]: that of
+    # each seen cost, of which there may be none.
+    emission: Array
     cost: Array  # [A, S]
     present: Index  # [2]: the state, and the observation (its code) that the agent has not processed yet
     belief: Array  # [S]: h_t(·; θ*)
     visits: Index  # [A, S]: n_t(s, a)
     sums: Array  # [5]: see COST and the others
     after: Array  # [S]: scratch
-
-
-@jit_noalloc(linked=True)
-def best_action(policy: CompiledPolicy, sampled: SampledFilter) -> int:
-    """Return a_t = π_k(h_t(·; θ_k)): the action of the controller's node, or the one of the least value.
-
-    The plan proves min_a [c(b, a) + E v(b′)] ≤ v(b) + upper for v(b) = min α·b. Summed over time, this shows
-    that the action that attains the minimum costs at most `upper` on average. The action of the vector that
-    attains v(b) has the same guarantee; it is preferred if the values differ by rounding errors only.
-    """
-    if policy.node[0] >= 0:
-        action: int = policy.actions[policy.node[0]]
-        return action
-    belief, values = sampled.belief, policy.action_values
-    own: int = policy.actions[best_vector(policy.vectors, belief[:, 0])]
-    best = own
-    lookahead_value(policy, sampled, own)
-    for a in range(len(values)):
-        if a != own:
-            lookahead_value(policy, sampled, a)
-            if values[a] < values[best] - (_ROUNDING if best == own else 0.0):
-                best = a
-    return best
-
-
-@jit_noalloc(inner=True, linked=True)
-def value_at(vectors: Array, belief: Array) -> float:
-    """Return min α_n·b."""
-    n = best_vector(vectors, belief)
-    total = 0.0
-    for s in range(len(belief)):
-        total += vectors[n, s] * belief[s]
-    return total
-
-
-@jit_noalloc(inner=True, linked=True)
-def lookahead_value(policy: CompiledPolicy, sampled: SampledFilter, action: int) -> None:
-    """Set `action_values[a]` to c(b, a) + Σ_o min_n α_n·(b M[a, o]) at the belief of the sampled kernel."""
-    belief, predicted, joint = sampled.belief, policy.scratch[0], policy.scratch[1]
-    n_states = len(predicted)
-    total = 0.0
-    for s in range(n_states):
-        total += policy.cost[action, s] * belief[s, 0]
-    if len(policy.codes) > 0:
-        first = action * len(policy.observation_of)
-        for o in range(len(policy.codes)):
-            unnormalized(sampled.matrices, first + policy.codes[o], belief, joint)
-            total += value_at(policy.vectors, joint)
-        policy.action_values[action] = total
-        return
-    for t in range(n_states):
-        mass = 0.0
-        for s in range(n_states):
-            mass += belief[s, 0] * sampled.transition[action, s, t, 0]
-        predicted[t] = mass
-    for o in range(policy.likelihood.shape[1] - 1):
-        for t in range(n_states):
-            joint[t] = predicted[t] * policy.likelihood[action, o, t]
-        total += value_at(policy.vectors, joint)
-    policy.action_values[action] = total
-
-
-@jit_noalloc(inner=True, linked=True)
-def unnormalized(matrices: Array, matrix: int, belief: Array, joint: Array) -> None:
-    """Compute b M in `joint[S']`, for the belief of a sampled kernel and the matrix with this number."""
-    for t in range(len(joint)):
-        mass = 0.0
-        for s in range(len(joint)):
-            mass += belief[s, 0] * matrices[matrix, s, t, 0]
-        joint[t] = mass
 
 
 @jit_noalloc(linked=True)
@@ -251,7 +168,11 @@ def environment_step(
     stride = len(environment.matrices) // len(environment.transition)
     if len(rows) > 0:
         observation = state + (action * n_states if rows.shape[1] > n_states else 0)
-        filtered(transition, rows[i, observation], belief, environment.after)
+        matrix, place, n_costs = action, observation, environment.emission.shape[3]
+        if n_costs > 0:
+            paid = sample_categorical(environment.emission[action, previous, 0], uniforms[1])
+            matrix, observation = action * stride + paid, place * (n_costs + 1) + paid
+        filtered(environment.matrices[matrix], rows[i, place], belief, environment.after)
     else:
         emission = environment.emission[action, previous if environment.emission.shape[1] > 1 else 0]
         observation = sample_categorical(emission[state], uniforms[1])

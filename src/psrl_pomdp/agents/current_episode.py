@@ -15,7 +15,7 @@ import numpy as np
 from .._utils.arrays import Array
 from ..errors import InvalidModelError
 from ..inference.sampled_filter import SampledFilter, update_sampled_filter
-from ..inference.step_codes import MISSING, Reading, StepCodes, likelihood_rows
+from ..inference.step_codes import Reading, StepCodes, likelihood_rows
 from ..models import Setting
 from ..protocols import AlphaVectorPolicy
 from ..sensors.base import ContinuousSensor
@@ -77,9 +77,11 @@ class CurrentEpisode:
         """Return the number that the plan gives what came after an action; −1 if it is missing."""
         if not codes.has_rows:
             return int(codes.observation_of[reading.code])
-        if reading.code == MISSING or self.vectors is None:
+        cost = reading.code % (codes.n_costs + 1)
+        is_partial = codes.is_missing(reading.code) or (codes.n_costs > 0 and cost == codes.n_costs)
+        if is_partial or self.vectors is None:
             return -1
-        return int(self.vectors.cell(action, reading.value))
+        return int(self.vectors.cell(action, reading.value)) * max(codes.n_costs, 1) + cost
 
     def planned_action(self, n_actions: int) -> int:
         """Return the action of the plan at the belief, if compiled code cannot follow the plan."""
@@ -129,7 +131,7 @@ def likelihoods(codes: StepCodes, sampled: Setting | None, action: int, reading:
 
     `sampled` is the setting of θ_k; the sensor in it matters if observations have no numbers.
     """
-    if not codes.has_rows or sampled is None or reading.code == MISSING:
+    if not codes.has_rows or sampled is None or codes.is_missing(reading.code):
         return reading.likelihood
     sensor = sampled.sensor
     assert isinstance(sensor, ContinuousSensor)

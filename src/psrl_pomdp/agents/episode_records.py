@@ -59,5 +59,7 @@ class Info:
     # [A]: the long-run cost of each action under θ_k minus that of the chosen one. NaN if the policy of the
     # plan is not a function of the belief.
     advantages: Array
-    sensor: LearnedTable | None = None  # the observation model: told, mean and interval; None if it is known
+    # The observation model, or the means and standard deviations of Gaussian observations: told, mean and
+    # interval; None if it is known.
+    sensor: LearnedTable | None = None
     cost_table: LearnedTable | None = None  # the cost [A, S] of each action in each state, likewise

@@ -664,22 +664,24 @@ class Fleet(AtomicCalls):
         return self._undisturbed(to_bytes, self)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, prior: Prior | None = None) -> Fleet:
+    def load(
+        cls, path: str | PathLike[str], *, prior: Prior | None = None, schedule: Schedule | None = None
+    ) -> Fleet:
         """Return a fleet that continues exactly as the saved one would have.
 
-        A prior that is code is not in the file: pass it again.
+        A prior or a schedule that is code is not in the file: pass it again.
         """
         from .fleet_files import from_bytes
 
         place = Path(path)
-        return from_bytes(read_bytes(place), place.name, prior)
+        return from_bytes(cls, read_bytes(place), place.name, prior, schedule)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, prior: Prior | None = None) -> Fleet:
         """Return the fleet that `to_bytes` wrote."""
         from .fleet_files import from_bytes
 
-        return from_bytes(data, "fleet", prior)
+        return from_bytes(cls, data, "fleet", prior)
 
     def __repr__(self) -> str:
         return (

@@ -9,7 +9,7 @@ last bit. The file is not trusted: sizes, ranges and sums are checked before a f
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import numpy as np
@@ -29,7 +29,6 @@ from .compiled_policy import new_sampled_filter, policy_of
 from .current_episode import CurrentEpisode
 from .deferred_work import PlannedNext
 from .episode_records import EpisodeRecord
-from .fleet import Fleet
 from .fleet_units import FleetUnit
 from .schedules import Schedule, schedule_named
 from .serialization import (
@@ -41,6 +40,9 @@ from .serialization import (
     setting_out,
 )
 from .serialization_checks import budget_in, has_sizes, record_in, record_row
+
+if TYPE_CHECKING:
+    from .fleet import Fleet
 
 _NEAR = 1e-6  # tolerance of sums
 
@@ -195,7 +197,9 @@ class _Stored:
         return _Unit(unit.name, posterior, unit.action, unit.present, episode, unit.upcoming is not None)
 
 
-def from_bytes(data: bytes, name: str, prior: Prior | None = None, schedule: Schedule | None = None) -> Fleet:
+def from_bytes(
+    kind: type[Fleet], data: bytes, name: str, prior: Prior | None = None, schedule: Schedule | None = None
+) -> Fleet:
     """Return a fleet that continues as the saved one would have; `name` is for error messages.
 
     Raises `ParseError` or another `InvalidModelError` if the bytes are not a saved fleet.
@@ -205,7 +209,7 @@ def from_bytes(data: bytes, name: str, prior: Prior | None = None, schedule: Sch
     with as_saved_agent(name):
         if metadata.own_schedule and schedule is None:
             raise InvalidModelError("this fleet was saved with a schedule of your own: pass it again")
-        fleet = _new_fleet(contents, metadata, prior, schedule)
+        fleet = _new_fleet(kind, contents, metadata, prior, schedule)
         plans = [
             plan_from_bytes(contents.packed(f"plan.{i}"), f"{name}: plan {i}", limit)
             for i in range(_checked_number(contents, "n_plans", metadata.n_plans, len(list(contents))))
@@ -225,14 +229,18 @@ def from_bytes(data: bytes, name: str, prior: Prior | None = None, schedule: Sch
 
 
 def _new_fleet(
-    contents: Contents, metadata: FleetMetadata, own: Prior | None, schedule: Schedule | None
+    kind: type[Fleet],
+    contents: Contents,
+    metadata: FleetMetadata,
+    own: Prior | None,
+    schedule: Schedule | None,
 ) -> Fleet:
     """Return a fleet with the saved one's prior, posterior and random streams, without units."""
     setting = setting_in(contents, metadata, None if own is None else own.setting)
     prior = prior_in(contents, metadata.prior, metadata.prior_fingerprint, setting, own)
     rng, posterior_rng = (stream_in(stream) for stream in metadata.streams)
     posterior: Any = prior.restore(posterior_in(contents), posterior_rng)
-    fleet = Fleet(
+    fleet = kind(
         prior,
         schedule or schedule_named(metadata.schedule),
         budget=budget_in(contents, metadata.budget, None),

@@ -250,6 +250,8 @@ class PSRLAgent(AtomicCalls):
         compiled = self.current_episode.is_compiled and isinstance(self.posterior, Compilable)
         if self.step_codes.has_rows and self.current_episode.setting is not None:
             return False  # the likelihoods of readings differ between kernels
+        if self.step_codes.has_rows and self.step_codes.n_costs:
+            return False  # the loop takes likelihoods and no codes of costs with them
         if self.step_codes.has_rows and self.current_episode.policy.node[0] >= 0:
             return (
                 False  # the node of a controller follows from the cell of an observation, which `act` finds

@@ -306,13 +306,14 @@ def _sensors_out(setting: Setting) -> dict[str, Any]:
 def _sensor_setting_in(contents: Contents, metadata: SettingMetadata) -> Setting:
     """Return a setting whose observations have no numbers."""
     assert metadata.sensor is not None
-    first = metadata.first_sensor
+    first, cost = metadata.first_sensor, contents.floats("cost", (None, None))
     return Setting(
         from_record(metadata.sensor),
-        contents.floats("cost", (None, None)),
+        cost,
         contents.floats("initial", (None,)),
         None if first is None else from_record(first, "first_sensor"),
         units=Units(*metadata.units),
+        seen_cost=_seen_cost_in(contents, len(cost), cost.shape[1]),
         states=metadata.states,
         actions=metadata.actions,
     )

@@ -27,7 +27,7 @@ _COMMANDS = (
     "demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "report",
     "sensitivity", "serve", "token", "audit", "export", "rollback", "plugins", "completion",
 )  # fmt: skip
-_RENAMED = {"doubt": "sensitivity"}  # not listed, but understood until version 0.3
+_RENAMED = {"doubt": "sensitivity"}  # not listed, but understood until version 0.4
 
 
 class _Commands(click.Group):
@@ -51,7 +51,7 @@ class _Commands(click.Group):
             ctx.fail(f"no command is called {args[0]!r}{hint}; known are {', '.join(_COMMANDS)}")
         if args and args[0] in _RENAMED:
             new = _RENAMED[args[0]]
-            note(f"psrl-pomdp {args[0]} is now psrl-pomdp {new}; the old name works until version 0.3")
+            note(f"psrl-pomdp {args[0]} is now psrl-pomdp {new}; the old name works until version 0.4")
         return super().resolve_command(ctx, args)
 
 
@@ -82,7 +82,7 @@ def cli(debug: bool, quiet: bool) -> None:
       psrl-pomdp compare railway          test which agent has less regret
       psrl-pomdp report tiger-results     write an HTML page about a study
       psrl-pomdp sensitivity railway      the cost of an inexact observation model
-      psrl-pomdp serve plant.toml         readings in and actions out, over HTTP
+      psrl-pomdp serve plant.toml         observations in, actions out, over HTTP
       psrl-pomdp plugins                  list the agents, priors, executors, ...
     """
 

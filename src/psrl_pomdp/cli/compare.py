@@ -84,7 +84,7 @@ def command(
     its 95 % interval, the processor time of a step, the planning time of a run, and the memory. Below the
     table, lines such as "psrl has less regret than random" list the significant differences; all of these
     statements hold together with 99 % confidence. An agent that does not fit the problem is listed with the
-    reason. The folder --out holds the results, the tables runs.csv and episodes.csv, and the figure
+    reason. The folder --out holds the results, the tables runs.csv, episodes.csv and fits.csv, and the figure
     comparison.svg. With DIR, the folder of a study, nothing is run: the results that it has are compared.
 
     --agents takes names that `psrl-pomdp plugins agents` lists, variants such as psrl-fixed-100, names with

@@ -12,8 +12,8 @@ from .live_common import database_argument, open_store
 
 _EXAMPLES = """\b
 Examples:
-  psrl-pomdp export plant.db > readings.csv
-  psrl-pomdp export plant.db --format events -o events.jsonl
+  psrl-pomdp export plant.db > observations.csv
+  psrl-pomdp export plant.db --format jsonl -o events.jsonl
 """
 
 
@@ -22,25 +22,25 @@ Examples:
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["readings", "events"]),
-    default="readings",
+    type=click.Choice(["csv", "jsonl"]),
+    default="csv",
     show_default=True,
-    help="Readings and actions as CSV, or all events as JSON lines.",
+    help="Observations and actions as CSV, or all events as JSON lines.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="The file.  [default: stdout]")
 def command(database: str, kind: str, output: str | None) -> None:
     """Write the log of a plant.
 
-    The CSV file has a line for each reading, with the action that was really taken after it. Rows that a
+    The CSV file has a line for each observation, with the action that was really taken after it. Rows that a
     rollback has made void are in the events only.
     """
     with open_store(database) as store:
         from ..live.audit import export_events, export_readings
 
-        write = export_readings if kind == "readings" else export_events
+        write = export_readings if kind == "csv" else export_events
         if output is None:
             n = write(store, sys.stdout)
         else:
             with Path(output).open("w", encoding="utf-8", newline="") as stream:
                 n = write(store, stream)
-    note(f"{n} {kind}")
+    note(f"{n} lines")

@@ -8,7 +8,7 @@ from .live_common import database_argument, open_store
 
 _EXAMPLES = """\b
 Examples:
-  psrl-pomdp export plant.db --format events      the numbers of the events are `seq`
+  psrl-pomdp export plant.db --format jsonl       `seq` numbers the events
   psrl-pomdp rollback plant.db 1041
 """
 
@@ -16,7 +16,7 @@ Examples:
 @click.command("rollback", epilog=_EXAMPLES, short_help="Go on from an earlier point of the log of a plant.")
 @database_argument
 @click.argument("event", type=click.IntRange(min=1))
-@click.option("--by", metavar="NAME", help="Who asks for it; the log says so.")
+@click.option("--by", metavar="NAME", help="Who asks for it; the log says so.  [default: nobody]")
 def command(database: str, event: int, by: str | None) -> None:
     """Take the state after EVENT as the one to go on from.
 

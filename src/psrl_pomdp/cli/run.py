@@ -78,11 +78,11 @@ def command(
 
     Regret is the sum of costs beyond the optimal long-run average. The table has the mean regret of each
     agent at the end, its 95 % interval, and how the regret grows with time. The folder --out holds the study
-    (study.toml), a result for each run, and the tables runs.csv and episodes.csv; `psrl-pomdp report` turns
-    it into a page. Each finished run is saved at once: after Ctrl-C or a crash, `psrl-pomdp resume DIR`
-    computes only the missing runs. Results do not depend on the number of processes. A STUDY.toml sets
-    everything that the options set, and more, such as an observation model that an agent has to learn; the
-    page "Studies" of the manual describes it.
+    (study.toml), a result for each run, and the tables runs.csv, episodes.csv and fits.csv;
+    `psrl-pomdp report` turns it into a page. Each finished run is saved at once: after Ctrl-C or a crash,
+    `psrl-pomdp resume DIR` computes only the missing runs. Results do not depend on the number of processes.
+    A STUDY.toml sets everything that the options set, and more, such as an observation model that an agent
+    has to learn; the page "Studies" of the manual describes it.
 
     A name with the ending -cells-K, such as memoryless-cells-8, is an agent that is given K cells in place of
     the real numbers of a density. Agents that need finitely many observations can be used so.

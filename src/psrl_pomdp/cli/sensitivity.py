@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ..analysis import RegretCurve
     from ..studies.sensor_sensitivity import SensorSensitivity
 
-OLD_NAME = "doubt"  # of the command; it works until version 0.3
+INTERRUPTED = 130  # the exit code after Ctrl-C
+OLD_NAME = "doubt"  # of the command; it works until version 0.4
 _EXAMPLES = """\b
 Examples:
   psrl-pomdp sensitivity railway --range 0.05 --horizon 500
@@ -90,11 +91,12 @@ def command(
     share of runs in which the observations gave each agent an alarm, at a false-alarm rate of 1 %. In the
     first row the error is 0. A density of observations has no probabilities that could be wrong: --cells
     replaces it by K cells, for the simulated system, too. No file is written. The exit code is 0, or 1 after
-    an error, which is described on stderr.
+    an error, which is described on stderr. After Ctrl-C it is 130, and the rows that are complete are
+    printed.
     """
     from ..inference.choosing import dirichlet_prior_of
     from ..studies.executors import local
-    from ..studies.sensor_sensitivity import sensor_sensitivity
+    from ..studies.sensor_sensitivity import sensitivity_by_radius
     from ..studies.variants import in_cells
 
     model = find_model(what, parameters)
@@ -106,19 +108,17 @@ def command(
             "wrong; --cells K puts them into K cells"
         )
     radii = (0.0, 0.25 * radius, 0.5 * radius, radius)
-    with local(workers or os.cpu_count() or 1) as pool:
-        found = sensor_sensitivity(
-            model,
-            radii,
-            prior=dirichlet_prior_of(model),
-            horizon=horizon,
-            seeds=seeds,
-            seed=seed,
-            worth=worth,
-            executor=pool,
-            progress=_progress,
-        )
-    rows = [_row(each) for each in found]
+    rows: list[dict[str, Any]] = []
+    try:
+        with local(workers or os.cpu_count() or 1) as pool:
+            found = sensitivity_by_radius(
+                model, radii, dirichlet_prior_of(model), horizon, seeds, seed, worth=worth, executor=pool,
+                progress=_progress,
+            )  # fmt: skip
+            rows.extend(map(_row, found))
+    except KeyboardInterrupt:
+        if not rows:
+            raise
     document = {
         "problem": what,
         "horizon": horizon,
@@ -132,6 +132,9 @@ def command(
         print_json(document)
     else:
         _print(document)
+    if len(rows) < len(radii):
+        click.echo(f"interrupted: {len(rows)} of {len(radii)} sizes of error are complete", err=True)
+        click.get_current_context().exit(INTERRUPTED)
 
 
 def _progress(done: int, total: int) -> None:

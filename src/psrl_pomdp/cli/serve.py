@@ -10,11 +10,12 @@ _EXAMPLES = """\b
 Examples:
   psrl-pomdp serve plant.toml
   psrl-pomdp serve plant.toml --db postgresql://localhost/plant --port 8642
-  psrl-pomdp token add scada --role operate && psrl-pomdp serve plant.toml --host 0.0.0.0
+  psrl-pomdp token add scada --role operate
+  psrl-pomdp serve plant.toml --host 0.0.0.0
 """
 
 
-@click.command("serve", epilog=_EXAMPLES, short_help="Take readings over HTTP and answer with actions.")
+@click.command("serve", epilog=_EXAMPLES, short_help="Take observations over HTTP, answer with actions.")
 @click.argument("plant", metavar="PLANT.toml")
 @database_option
 @click.option(
@@ -25,11 +26,11 @@ Examples:
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=8642, show_default=True)
 def command(plant: str, database: str, host: str, port: int) -> None:
-    """Take readings over HTTP and answer with actions.
+    """Take observations over HTTP, answer with actions.
 
-    The file describes the plant: the model, the prior, the fallback action. Every reading and every decision
-    is on the disk before the answer is sent; a restart goes on exactly, also after a kill or a power failure.
-    The log is JSON lines on stderr. SIGTERM or Ctrl-C stops the service.
+    The file describes the plant: the model, the prior, the fallback action. Every observation and every
+    decision is on the disk before the answer is sent; a restart goes on exactly, also after a kill or a power
+    failure. The log is JSON lines on stderr. SIGTERM or Ctrl-C stops the service.
     """
     wanted_packages()
     from ..live.config import read_plant

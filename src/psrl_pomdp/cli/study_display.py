@@ -180,15 +180,23 @@ def finish(store: Store, progress: Progress, parquet: bool, as_json: bool) -> No
     from ..studies.summary import summarize
     from ..studies.tables import write_tables
 
-    results = StudyResults(store)
-    written = write_tables(results, parquet)
+    results, written, unwritten = StudyResults(store), [], ""
+    try:
+        written = write_tables(results, parquet)
+    except OSError as error:  # such as a full disk: the summary does not need them
+        unwritten = f"the tables cannot be written: {error}; psrl-pomdp resume {store.folder} writes them"
     document = summarize(results) | {"failures": progress.failures, "folder": str(store.folder)}
     if as_json:
         print_json(document)
     else:
         _print(document)
-        click.echo(f"results: {store.folder} ({', '.join(path.name for path in written)})")
+        names = f" ({', '.join(path.name for path in written)})" if written else ""
+        click.echo(f"results: {store.folder}{names}")
+    if unwritten:
+        click.echo(plain_error(unwritten), err=True)
     exit_if_failed(store, progress)
+    if unwritten:
+        click.get_current_context().exit(1)
 
 
 def exit_if_failed(store: Store, progress: Progress) -> None:

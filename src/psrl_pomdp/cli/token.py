@@ -20,8 +20,8 @@ def command() -> None:
     """Create, list and revoke tokens for the service of a plant.
 
     Without tokens the service answers on this machine only. From the first token on every request needs one.
-    Roles: `read` sees everything; `operate` also sends readings and overrides; `admin` may do everything. The
-    database has the hashes of tokens only. A running server knows of a change within a second.
+    Roles: `read` sees everything; `operate` also sends observations and overrides; `admin` may do everything.
+    The database has the hashes of tokens only. A running server knows of a change within a second.
     """
 
 

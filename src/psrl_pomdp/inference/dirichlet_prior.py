@@ -297,6 +297,8 @@ def _with_center(
     """Return the setting with the expected Gaussian observations, after checks."""
     if costs is not None:
         raise InvalidModelError("unknown costs cannot be combined with unknown Gaussian observations")
+    if setting.seen_cost is not None:
+        raise InvalidModelError("costs that are seen cannot be combined with unknown Gaussian observations")
     if not isinstance(setting.sensor, GaussianSensor):
         raise InvalidModelError(
             f"sensor is a NormalInverseGammaSensor, but the setting has {setting.sensor.described()}: its "

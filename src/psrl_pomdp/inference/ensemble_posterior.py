@@ -151,7 +151,8 @@ class EnsemblePosterior(FilteredKernels):
         self._update_steps(self._codes.steps(actions, observations, costs))
 
     def _update_steps(self, steps: Steps) -> None:
-        self._need_start("update")
+        if not self.time:
+            raise OutOfOrderError("update before start")
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)
@@ -407,18 +408,16 @@ class EnsemblePosterior(FilteredKernels):
         past, used = self._past, self._used
         return (
             (self.time, past.length, past.start, past.first),
-            self._shared_snapshot(),
-            snapshots.snapshot(self._filters),
+            snapshots.snapshot(self._shared, self._number),
             (used, used.belief.copy()),
             self._possible.now.copy(),
         )
 
     def go_back(self, before: Any) -> None:
         """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
-        plain, shared, filters, (self._used, belief), possible = before
+        plain, filters, (self._used, belief), possible = before
         self.time, self._past.length, self._past.start, self._past.first = plain
-        self._restore_shared(shared)
-        snapshots.restored(filters)
+        snapshots.restore(self._shared, filters)
         self._used.belief[...] = belief
         self._possible.now[...] = possible
         for group in self._groups:

@@ -25,7 +25,7 @@ from .saved_states import (
     units_in,
     whole_in,
 )
-from .step_codes import MISSING, Reading, StepCodes, Steps
+from .step_codes import Reading, StepCodes, Steps
 
 State = Mapping[str, object]
 
@@ -124,7 +124,7 @@ def _used_matrices(state: State, used: SampledFilter, possible: PossibleStates, 
     the sums over it.
     """
     found = array_in(state, "used_matrices", used.matrices.shape, 0.0, 1.0 + 1e-6)
-    by_code = found.reshape(codes.n_actions, codes.n_observations + 1, codes.n_costs + 1, *found.shape[1:])
+    by_code = found.reshape(codes.n_actions, codes.n_numbers + 1, codes.n_costs + 1, *found.shape[1:])
     parts = [(by_code[:, -1], by_code[:, :-1].sum(axis=1)), (by_code[:, -1, -1], used.transition)]
     if codes.n_costs:
         parts.append((by_code[:, :, -1], by_code[:, :, :-1].sum(axis=2)))
@@ -152,8 +152,10 @@ def _steps_in(state: State, past: History, codes: Codes) -> Steps:
     step_codes = past.step_codes
     values = array_in(state, "history_values", (len(codes), *step_codes.value_shape), finite=False)
     rows = array_in(state, "history_rows", (len(codes), step_codes.n_states), 0.0, 1.0)
-    given = [None if code % 2 == MISSING else value for code, value in zip(codes, values, strict=True)]
-    again = step_codes.steps(codes // 2, given)
+    actions, numbers = np.divmod(codes.astype(np.int64), step_codes.n_codes)
+    lost = [step_codes.is_missing(number) for number in numbers.tolist()]
+    given = [None if none else value for none, value in zip(lost, values, strict=True)]
+    again = step_codes.steps(actions, given)
     if not np.allclose(rows, again.rows, 1e-9, 1e-12):
         raise InvalidModelError("history_rows are not the likelihoods of history_values")
     return again._replace(rows=rows)

@@ -105,17 +105,6 @@ class FilteredKernels(TablePosterior):
     def _forget_history(self) -> None:
         """Set what depends on the history of this unit to its state before the first observation."""
 
-    def _shared_snapshot(self) -> Any:
-        shared = self._shared
-        return shared.banks, len(shared.banks), shared.groups, shared.refresh_due
-
-    def _restore_shared(self, before: Any) -> None:
-        """Restore the kernels, and forget units that have joined since the snapshot."""
-        shared = self._shared
-        shared.banks, n_units, shared.groups, shared.refresh_due = before
-        del shared.banks[n_units:]
-        del shared.units[n_units:]
-
     def _unit_state(self) -> State:
         """Return the data of this unit that a file stores."""
         found = filtering.filter_state(self._filters)

@@ -179,13 +179,12 @@ class FinitePosterior(FilteredKernels):
 
     def snapshot(self) -> Any:
         """Return the data that `go_back` needs."""
-        return self.time, snapshots.snapshot(self._filters), self._shared_snapshot()
+        return self.time, snapshots.snapshot(self._shared, self._number)
 
     def go_back(self, before: Any) -> None:
         """Return to the state at the snapshot `before`. A snapshot can be restored several times."""
-        self.time, filters, shared = before
-        snapshots.restored(filters)
-        self._restore_shared(shared)
+        self.time, filters = before
+        snapshots.restore(self._shared, filters)
 
     def state(self) -> State:
         """Return the data that `FinitePrior.restore` needs: numbers, arrays and a string."""

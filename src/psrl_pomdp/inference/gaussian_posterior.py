@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._utils.arrays import Array
+from ..errors import OutOfOrderError
 from ..models import Setting
 from ..protocols import ModelSample
 from ..sensors.gaussian import GaussianSensor
@@ -19,6 +20,7 @@ from .gaussian_steps import own_filter_steps
 from .joined_groups import JoinedGroups
 from .kernel_groups import KernelGroup
 from .lanes import LANES
+from .learned_tables import LEVEL, LearnedTable, interval
 from .mode import MODE_CLOSE, MODE_PASSES
 from .predictive_test import PredictiveTest
 from .refresh import AdaptationState
@@ -54,6 +56,7 @@ class GaussianPosterior(DirichletPosterior):
         self._row = np.zeros((n_states, self._filters.belief_blocks.shape[0] * LANES))
         self._ones, self._likelihood = np.ones(n_states), np.zeros(n_states)
         self._used_sensor = group.means[..., 0].copy(), group.sds[..., 0].copy()
+        self._edges = self._codes.cells.edges_by_action(prior.setting.n_actions)
 
     @property
     def group(self) -> GaussianGroup:
@@ -77,18 +80,14 @@ class GaussianPosterior(DirichletPosterior):
         """The standard deviations under each kernel of the ensemble, shape [N, S] or [N, A, S]."""
         return np.moveaxis(self.group.now.sds, -1, 0).copy()
 
-    @property
-    def fit(self) -> None:
-        """None: there is no test of a model whose sensor is learned as a density."""
-        return
-
     def start(self, first_observation: Any) -> None:
         """Condition on the first observation, or on nothing if it is None."""
         super().start(first_observation)
         self._possible.now[:] = True  # a Gaussian reading excludes no state
 
     def _update_steps(self, steps: Steps) -> None:
-        self._need_start("update")
+        if not self.time:
+            raise OutOfOrderError("update before start")
         past = self._past
         past.write_steps(steps)
         end = past.length + len(steps.actions)
@@ -96,7 +95,8 @@ class GaussianPosterior(DirichletPosterior):
             group = self.group
             past.length, why = own_filter_steps(
                 self._filters, self._used, *self._used_sensor, group.means, group.sds, past.codes,
-                past.written_values, past.length, end, self._rule, self._row, self._ones, self._likelihood,
+                past.written_values, past.kinds, self._edges, past.length, end, self._rule, self._row,
+                self._ones, self._likelihood,
             )  # fmt: skip
             self.time = past.length + 1
             if why == REFRESH:
@@ -130,6 +130,15 @@ class GaussianPosterior(DirichletPosterior):
 
     def _setting_of(self, n: int) -> Setting:
         return self.group.setting_of(n)
+
+    def learned_sensor(self, level: float = LEVEL) -> LearnedTable:
+        """Return what is known of the means and of the standard deviations, shape [S, 2] or [A, S, 2]."""
+        density, now, weights = self.group.density, self.group.now, self.weights
+        told, values = (
+            np.stack([density.means, density.sds], axis=-1),
+            np.stack([now.means, now.sds], axis=-2),
+        )
+        return LearnedTable(told, values @ weights, *interval(values, weights, level), level)
 
     def mean_sensor(self) -> GaussianSensor:
         """Return the sensor with the posterior means of means and variances."""

@@ -18,10 +18,21 @@ import numpy as np
 import numpy.typing as npt
 
 from .._numba.jit import jit, jit_noalloc
-from .._utils.arrays import Array, Codes, States
+from .._utils.arrays import Array, Codes, Index, States
 from .filter_bank import FilterBank, update
 from .hidden_paths import SEGMENT, draw_end, draw_step, filter_all, segment_again
+from .kernel_weights import linear_weights
 from .lanes import LANES
+from .predictive_test import (
+    EVERY,
+    KEEP_EXPECTED,
+    LAST,
+    N_ACTIONS,
+    TESTED,
+    TIME,
+    PredictiveTest,
+    compare_reading,
+)
 from .sampled_filter import (
     DONE,
     REFRESH,
@@ -33,6 +44,7 @@ from .sampled_filter import (
 )
 
 _FARTHEST = 1e150  # standard deviations: its square is finite
+_HALF_ROOT = math.sqrt(0.5)
 _LARGEST = 300.0  # log likelihood of kernels of weight 0, relative to the others
 
 
@@ -72,6 +84,65 @@ def fill_matrix(filters: FilterBank, action: int, value: float, means: Array, sd
 NOT_TESTED = -1  # in place of the kind of a reading in the test of the model
 
 
+@jit_noalloc(inner=True, linked=True)
+def gaussian_mass(low: float, high: float, mean: float, sd: float) -> float:
+    """Return the probability of an interval; small ones of tails keep their digits."""
+    below, above = (low - mean) / sd * _HALF_ROOT, (high - mean) / sd * _HALF_ROOT
+    if below > 0.0:
+        return 0.5 * (math.erfc(below) - math.erfc(above))
+    if above < 0.0:
+        return 0.5 * (math.erfc(-above) - math.erfc(-below))
+    return 1.0 - 0.5 * (math.erfc(-below) + math.erfc(above))
+
+
+@jit_noalloc(inner=True, linked=True)
+def cell_probability(
+    filters: FilterBank, action: int, low: float, high: float, means: Array, sds: Array
+) -> float:
+    """Return the probability of a cell under the posterior; `filters.weight` are f_t."""
+    n_states, n_kernels = filters.belief.shape
+    total = 0.0
+    for n in range(n_kernels):
+        if filters.weight[n] > 0.0:
+            for t in range(n_states):
+                mass = 0.0
+                for s in range(n_states):
+                    mass += filters.belief[s, n] * filters.transition[action, s, t, n]
+                inside = gaussian_mass(low, high, means[action, t, n], sds[action, t, n])
+                total += filters.weight[n] * mass * inside
+    return total
+
+
+@jit_noalloc(error_model="numpy", inner=True, linked=True)
+def predictive_of_cell(
+    filters: FilterBank, action: int, kind: int, edges: Array, means: Array, sds: Array
+) -> float:
+    """Return p_t of the cell of a reading; of one in sixteen, the expected shares of all cells are recorded.
+
+    `edges[A, K + 1]` are those of the cells after each action.
+    """
+    test = filters.test
+    linear_weights(filters.product, filters.scale, filters.weight)
+    if int(test.numbers[TESTED]) % EVERY == 0:
+        expected = test.counts[len(test.counts) - test.layout[N_ACTIONS] + action]
+        n_kinds = len(expected) - 1
+        expected[n_kinds] *= KEEP_EXPECTED
+        for x in range(n_kinds):
+            mass = cell_probability(filters, action, edges[action, x], edges[action, x + 1], means, sds)
+            expected[x] = expected[x] * KEEP_EXPECTED + mass
+            expected[n_kinds] += mass
+    low, high = edges[action, kind], edges[action, kind + 1]
+    return cell_probability(filters, action, low, high, means, sds)
+
+
+@jit_noalloc(inner=True, linked=True)
+def compare_now(test: PredictiveTest, action: int, kind: int, probability: float, last: float) -> None:
+    """Compare a reading of a step that `update` has counted as one without; `last` is the kind before it."""
+    test.numbers[TIME] -= 1.0
+    test.numbers[LAST] = last
+    compare_reading(test, action, kind, probability)
+
+
 @jit_noalloc()
 def own_filter_steps(
     filters: FilterBank,
@@ -82,6 +153,8 @@ def own_filter_steps(
     sds: Array,
     codes: Codes,
     values: Array,
+    kinds: Index,
+    edges: Array,
     begin: int,
     end: int,
     rule: RefreshRule,
@@ -92,16 +165,22 @@ def own_filter_steps(
     """Take the steps from `begin` up to `end`, or up to the first step after which a refresh is due.
 
     A code is 2 a, or 2 a + 1 if the reading is missing. `used_means[A, S]` and `used_sds[A, S]` belong to the
-    sampled kernel. `row[S, B·L]` and `likelihood[S]` are scratch, `ones[S]` are ones. Returns the number of
-    the next step and the reason for stopping.
+    sampled kernel. `kinds[T]` are the cells of the readings, and `edges[A, K + 1]` those between the cells,
+    for the test of the model. `row[S, B·L]` and `likelihood[S]` are scratch, `ones[S]` are ones. Returns the
+    number of the next step and the reason for stopping.
     """
     for i in range(begin, end):
         action, matrix = codes[i] // 2, codes[i] // 2
+        kind, last, probability = kinds[i], filters.test.numbers[LAST], 1.0
         if codes[i] % 2 == 0:
             fill_matrix(filters, action, values[i], means, sds, row)
             matrix = len(filters.matrix_blocks) - 1
+        if kind >= 0:
+            probability = predictive_of_cell(filters, action, kind, edges, means, sds)
         if not update(filters, action, matrix, NOT_TESTED, ones):
             return i, TOO_UNLIKELY
+        if kind >= 0:
+            compare_now(filters.test, action, kind, probability, last)
         largest = -np.inf
         for s in range(len(ones)):
             likelihood[s] = 0.0

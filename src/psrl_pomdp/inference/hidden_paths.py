@@ -31,7 +31,8 @@ from .._numba.jit import jit, jit_inline, jit_noalloc
 from .._utils.arrays import Array, Codes, States
 from .kernel_weights import logarithm
 
-SEGMENT = 256
+SEGMENT = 256  # a power of two
+COMMON = 32  # the most common number of kernels: addresses that the compiler knows save time
 _SMALL = 1e-60
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _u32 = np.uint32  # unsigned indices need no test for negative values
@@ -266,14 +267,13 @@ def draw_back(
 
     They are counted by matrix in `transitions[K, S·S·N]`. `matrices[K, S·S·N]` are θ by action, or M by step
     number if η depends on s or on the kernel; `matrix_of[code]` is the matrix of a step. A factor η(o | s′)
-    that all kernels share cancels. The most common number of kernels is a constant in the code, because
-    addresses that the compiler knows halve the time.
+    that all kernels share cancels.
     """
     n_states, n_kernels = len(states), len(state)
     for i in range(end - begin - 1, -1, -1):
         k = matrix_of[codes[begin + i]]
-        if n_kernels == 32:
-            counter = draw_step(n_states, 32, matrices[k], alpha[i], transitions[k], state, counter)
+        if n_kernels == COMMON:
+            counter = draw_step(n_states, COMMON, matrices[k], alpha[i], transitions[k], state, counter)
         else:
             counter = draw_step(n_states, n_kernels, matrices[k], alpha[i], transitions[k], state, counter)
     return counter
@@ -334,9 +334,14 @@ def smooth_back(
     n_states, n_kernels = len(states), len(inverse)
     for i in range(end - begin - 1, -1, -1):
         code = codes[begin + i]
-        step, before, counted = joint[code], alpha[i], shares[code]
+        step, counted = joint[code], shares[code]
+        before = alpha[i & (SEGMENT - 1)]  # i, in a form that does not keep the compiler from using SIMD
         if len(rows) > 0:
             weigh(beta, rows[begin + i])
+        if n_kernels == COMMON:
+            if smooth_step(states, n_kernels, step, before, beta, onward, counted):
+                rescale(beta, inverse)
+            continue
         for s in range(n_states):
             for n in range(n_kernels):
                 total = 0.0
@@ -359,6 +364,37 @@ def smooth_back(
             beta[k] = onward[k]
         if any_small(states, beta, n_kernels):
             rescale(beta, inverse)
+
+
+@jit_inline
+def smooth_step(
+    states: States, n_kernels: int, step: Array, before: Array, beta: Array, onward: Array, counted: Array
+) -> bool:
+    """Do a step of `smooth_back` for the common number of kernels in one loop, with the same results.
+
+    Numbers stay in registers. Returns whether a sum of β is too small. The number of kernels is a constant in
+    the addresses but not in the loop, because a loop of known length would be unrolled before it is
+    vectorized.
+    """
+    n_states, small = len(states), 0
+    for n in range(n_kernels):
+        evidence, whole = 0.0, 0.0
+        for s in range(n_states):
+            total = 0.0
+            for t in range(n_states):
+                total += step[(s * n_states + t) * COMMON + n] * beta[t * COMMON + n]
+            onward[s * COMMON + n] = total
+            evidence += before[s * COMMON + n] * total
+            whole += total
+        small += int(whole < _SMALL)
+        inverse = 1.0 / evidence if evidence > 0.0 else 0.0
+        for s in range(n_states):
+            share = before[s * COMMON + n] * inverse
+            for t in range(n_states):
+                counted[(s * n_states + t) * COMMON + n] += share * beta[t * COMMON + n]
+    for k in range(n_states * COMMON):
+        beta[k] = onward[k]
+    return small > 0
 
 
 @jit_noalloc(inner=True)

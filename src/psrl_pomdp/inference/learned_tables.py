@@ -17,6 +17,9 @@ LEVEL = 0.95
 class LearnedTable:
     """An unknown table: what was told of it, and what is known of it now.
 
+    For Gaussian observations with unknown parameters, the table has shape [S, 2], or [A, S, 2] if they depend
+    on the action: the last axis has the mean and the standard deviation.
+
     Attributes
     ----------
     told

@@ -36,8 +36,10 @@ def predictive_probability(
     lanes = test.scratch[len(test.scratch) - LANES :]
     state = test.scratch[len(test.scratch) - LANES - len(states) :]
     if in_cells or (records and stride == 1):
+        # The cell is tested without the cost of the step: with the matrix of a missing cost.
+        whole = matrix if stride == 1 else matrix - matrix % stride + stride // 2 - 1
         for t in range(len(states)):
-            state[t] = mean_mass(states, matrix_blocks[matrix], belief_blocks, weight, t, lanes)
+            state[t] = mean_mass(states, matrix_blocks[whole], belief_blocks, weight, t, lanes)
     if records:
         expected = test.counts[len(test.counts) - test.layout[N_ACTIONS] + action]
         n_kinds = len(expected) - 1

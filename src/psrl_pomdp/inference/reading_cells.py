@@ -57,6 +57,15 @@ class ReadingCells:
             found[mine] = self.numbers(action, values[mine])
         return found
 
+    def edges_by_action(self, n_actions: int) -> Array:
+        """Return the edges of the cells after each action, [A, K + 1]; some cells may be empty."""
+        found = np.full((n_actions, self.table.shape[1] + 1), np.inf)
+        if self._sensors is not None:
+            for action in range(n_actions):
+                edges = self._sensors.of(action).edges
+                found[action, : len(edges)] = edges
+        return found
+
     def described(self, action: int, cell: int) -> str:
         """Return a cell in words."""
         assert self._sensors is not None

@@ -12,8 +12,9 @@ a R + r.
 - *By action*: η depends on a and s′ alone, is known, and costs are not seen. One matrix θ(· | ·, a) for each
   action suffices, and a step multiplies by the likelihoods η(o | a, ·) afterwards.
 - *By code*: all other cases with numbered observations. There is one matrix M for each step number.
-- *Rows*: observations are real numbers, counts or vectors. There is one matrix for each action, and each step
-  has its own likelihoods, a row [S′]. R is 2: the observation came (0) or is missing (1).
+- *Rows*: observations are real numbers, counts or vectors. Each step has its own likelihoods, a row [S′], by
+  which it multiplies, and o is 0 if the observation came and 1 if it is missing. There is one matrix for each
+  action; or, if costs are seen, one matrix κ(c | a, s) θ(s′ | s, a) for each step number.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ..sensors.base import ContinuousSensor
 from .encoding import Many, action_numbers, impossible, is_lost, reading_number, step_numbers
 from .reading_cells import ReadingCells
 
-CAME, MISSING = 0, 1  # the codes of observations that have rows
+CAME, MISSING = 0, 1  # the numbers of observations that have rows
 
 
 class Reading(NamedTuple):
@@ -73,12 +74,15 @@ class StepCodes:
         Whether each kernel has its own observation model or costs.
     by_code
         Whether there is a matrix for each code.
+    n_numbers
+        How many numbers an observation can have, without that of a missing one: O, or 1 if `has_rows`.
     has_rows
         Whether each step has its own likelihoods.
     likelihood
         The likelihoods of each code, shape [A, R, S′]; ones if `by_code` or `has_rows`.
     factors
-        κ(c | a, s) η(o | a, s, s′) of each step number, shape [A·R, S, S′]; None unless `by_code` and known.
+        κ(c | a, s) η(o | a, s, s′) of each step number, shape [A·R, S, S′], or κ if `has_rows`; None unless
+        `by_code` and known.
     """
 
     def __init__(self, setting: Setting, *, unknown: bool = False) -> None:
@@ -86,16 +90,17 @@ class StepCodes:
         self.unknown = unknown
         self.has_rows = not setting.is_finite
         seen = setting.seen_cost is not None
-        if self.has_rows and (seen or unknown or setting.sensor_depends_on_previous):
+        if self.has_rows and (unknown or setting.sensor_depends_on_previous):
             raise InvalidModelError(
-                f"{setting.sensor.described()} cannot be combined with costs that are seen, with an unknown "
-                "table, or with a dependence on the state before the action: use `setting.quantized(K)`"
+                f"{setting.sensor.described()} cannot be combined with an unknown table, or with a "
+                "dependence on the state before the action: use `setting.quantized(K)`"
             )
         self.n_actions, self.n_states = setting.n_actions, setting.n_states
         self.n_costs = 0 if setting.seen_cost is None else setting.seen_cost.n_values
         self.n_observations = 0 if self.has_rows else setting.n_observations
-        self.by_code = not self.has_rows and (seen or unknown or setting.sensor_depends_on_previous)
-        self.n_codes = 2 if self.has_rows else (self.n_observations + 1) * (self.n_costs + 1)
+        self.by_code = seen or unknown or setting.sensor_depends_on_previous
+        self.n_numbers = 1 if self.has_rows else self.n_observations
+        self.n_codes = (self.n_numbers + 1) * (self.n_costs + 1)
         self.stride = self.n_codes if self.by_code else 1
         self.likelihood = np.ones((self.n_actions, self.n_codes, self.n_states))
         self.factors: Array | None = None
@@ -109,8 +114,9 @@ class StepCodes:
     def reading(self, action: int, observation: Any, cost: Any = None) -> Reading:
         """Return what came after an action: an observation, and the cost of the action; None is missing."""
         if self.has_rows:
-            self.cost_number(cost)
-            return self._row(self.setting.sensor, action, observation)
+            paid = self.cost_number(cost)
+            found = self._row(self.setting.sensor, action, observation)
+            return found._replace(code=found.code * (self.n_costs + 1) + paid)
         number = reading_number(self.setting, observation)
         code = number * (self.n_costs + 1) + (self.n_costs if cost is None else self.cost_number(cost))
         return Reading(code, likelihood=self.likelihood[action, code])
@@ -151,16 +157,20 @@ class StepCodes:
         if self.has_rows:
             return self._row_steps(actions, observations, costs)
         a, o = step_numbers(self.setting, actions, observations)
-        c = np.full(len(a), self.n_costs)
-        if costs is not None:
-            given = list(costs)  # type: ignore[arg-type]
-            if len(given) != len(a):
-                raise InvalidModelError(f"{len(given)} costs of {len(a)} actions: there must be one for each")
-            c = np.array([_at(i, self.cost_number, cost) for i, cost in enumerate(given)], np.int64)
+        c = self._cost_numbers(costs, len(a))
         return Steps(a, o * (self.n_costs + 1) + c, np.zeros((0, self.n_states)), np.zeros(0))
 
+    def _cost_numbers(self, costs: Many | None, n: int) -> Index:
+        """Return the numbers of the costs of n steps; all are missing if `costs` is None."""
+        if costs is None:
+            return np.full(n, self.n_costs)
+        given = list(costs)  # type: ignore[arg-type]
+        if len(given) != n:
+            raise InvalidModelError(f"{len(given)} costs of {n} actions: there must be one for each")
+        return np.array([_at(i, self.cost_number, cost) for i, cost in enumerate(given)], np.int64)
+
     def _row_steps(self, actions: Many, observations: Many, costs: Many | None) -> Steps:
-        if costs is not None:
+        if costs is not None and not self.n_costs:
             raise InvalidModelError("this setting does not say that costs are seen")
         a = action_numbers(self.setting, actions)
         given = list(observations)  # type: ignore[arg-type]
@@ -176,7 +186,12 @@ class StepCodes:
         for action in np.unique(a).tolist():
             mine = (a == action) & ~missing
             rows[mine] = likelihood_rows(sensor, 0 if sensor.n_actions is None else action, values[mine])
-        return Steps(a, missing.astype(np.int64), rows, values)
+        codes = missing.astype(np.int64) * (self.n_costs + 1) + self._cost_numbers(costs, len(a))
+        return Steps(a, codes, rows, values)
+
+    def is_missing(self, code: int) -> bool:
+        """Return whether the observation of a code is missing."""
+        return code // (self.n_costs + 1) == self.n_numbers
 
     def impossible(
         self, reading: Reading | None, action: int | None, under: str
@@ -184,20 +199,21 @@ class StepCodes:
         """Return the error for a step of probability 0; `action` is None for the first observation."""
         if reading is not None and reading.row is not None:
             when = "as the first observation" if action is None else f"after action {self._action(action)}"
+            paid = "" if action is None else self._paid(reading.code)
             return ImpossibleObservationError(
-                f"observation {reading.value} has probability 0 {when} under {under}"
+                f"{paid}observation {reading.value} has probability 0 {when} under {under}"
             )
         if reading is None:
             return impossible(self.setting, None, action, under)
         if action is None:
             return impossible(self.setting, reading.code, None, under)
-        observation, cost = divmod(reading.code, self.n_costs + 1)
-        error = impossible(self.setting, observation, action, under)
-        if cost == self.n_costs:
-            return error
-        assert self.setting.seen_cost is not None
-        value = self.setting.seen_cost.values[cost]
-        return ImpossibleObservationError(f"cost {value:g} with {error}")
+        error = impossible(self.setting, reading.code // (self.n_costs + 1), action, under)
+        return ImpossibleObservationError(f"{self._paid(reading.code)}{error}")
+
+    def _paid(self, code: int) -> str:
+        """Return the seen cost of a code as the beginning of a phrase; empty if it is missing."""
+        cost, seen = code % (self.n_costs + 1), self.setting.seen_cost
+        return "" if seen is None or cost == self.n_costs else f"cost {seen.values[cost]:g} with "
 
     def _action(self, action: int) -> str:
         names = self.setting.names.actions
@@ -246,7 +262,11 @@ class StepCodes:
     def factors_of(self, setting: Setting) -> Array:
         """Return κ η of another setting of the same sizes by step number, shape [A·R, S, S′]."""
         seen = setting.seen_cost
-        return step_factors(setting.observation, None if seen is None else seen.probabilities)
+        return step_factors(self.table_of(setting), None if seen is None else seen.probabilities)
+
+    def table_of(self, setting: Setting) -> Array:
+        """Return the table η by which matrices are multiplied: ones [A, S′, 1] if likelihoods are in rows."""
+        return np.ones((self.n_actions, self.n_states, 1)) if self.has_rows else setting.observation
 
     @cached_property
     def cells(self) -> ReadingCells:

@@ -16,7 +16,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
@@ -164,7 +164,7 @@ class Client:
             yield from page["events"]
             following = page["next"]
 
-    def events(self, after: int | None = None) -> Iterator[dict[str, Any]]:
+    def events(self, after: int | None = None) -> Generator[dict[str, Any], None, None]:
         """Yield the events of the plant as they come, from after a number on; the connection stays open."""
         connection = self._new_connection(timeout=60.0)
         query = "" if after is None else f"?after={after}"

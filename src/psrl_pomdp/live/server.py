@@ -58,7 +58,8 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens. Raises `LiveError` if the port is taken."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sends an answer at once (TCP_NODELAY) only where it reads the protocol from the socket.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(1024)
@@ -122,8 +123,13 @@ def serve(
             open_log(store, plant, make_new)
             metrics = Metrics()
             broadcast = Broadcast(store, metrics)
-            ledger = Ledger(store, metrics, make_fleet, broadcast.publish)
-            load_compiled_code()
+
+            def make(data: bytes, plant: PlantFile) -> Any:
+                fleet = make_fleet(data, plant)
+                load_compiled_code()  # that of this fleet
+                return fleet
+
+            ledger = Ledger(store, metrics, make, broadcast.publish)
             ledger.start()
             try:
                 if ledger.engine is not None:

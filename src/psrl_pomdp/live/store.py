@@ -127,6 +127,8 @@ class Store:
         self.name = self.file.name if self.file else self.url.render_as_string(hide_password=True)
         if self.is_sqlite:
             event.listen(self.engine, "connect", _prepare_sqlite)
+        marks = ", ".join(["?" if self.is_sqlite else "%s"] * len(_COLUMNS))
+        self._insert = f"INSERT INTO events ({', '.join(_COLUMNS)}) VALUES ({marks})"
         self._writer: Connection | None = None
         self._lock: FileLock | None = None
         self._server = ""
@@ -201,9 +203,7 @@ class Store:
         """Write rows to the end of the log with one commit. After an error none of them is there."""
         connection = self.writer()
         try:
-            connection.execute(
-                insert(events), [dict(zip(_COLUMNS, _values(row), strict=True)) for row in rows]
-            )
+            connection.exec_driver_sql(self._insert, [_values(row) for row in rows])
             connection.commit()
         except BaseException:
             with suppress(Exception):

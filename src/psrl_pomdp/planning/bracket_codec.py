@@ -14,6 +14,7 @@ from ..errors import InvalidModelError
 from ..models import Setting, Units
 from ..sensors.bracket import DilatedSensors, QuantizedSensors
 from ..sensors.cells import Quantization
+from ..sensors.costs import SeenCosts
 from ..sensors.dilation import Dilation
 from ..sensors.frames import Frames
 from .sensor_bracket import SensorBracket
@@ -49,6 +50,11 @@ def bracket_arrays(bracket: SensorBracket) -> dict[str, npt.NDArray[Any]]:
         "setting.cost": bracket.quantized_setting.cost,
         "setting.initial": bracket.quantized_setting.initial,
     }
+    seen = bracket.quantized_setting.seen_cost
+    if seen is not None:
+        found |= {"setting.seen_values": seen.values, "setting.seen_probabilities": seen.probabilities}
+        if seen.edges is not None:
+            found["setting.seen_edges"] = seen.edges
     own = bracket_fields(bracket).first == "own"
     for name, cells in _named(bracket.cells.by_action, bracket.cells.first if own else None):
         found[f"cells.{name}.edges"] = cells.edges[1:-1]
@@ -97,6 +103,7 @@ def bracket_from(
     dilated = DilatedSensors(tuple(hubs[name] for name in names), above)
     cost = contents.floats("setting.cost", (n_actions, n_states), 0.0, 1.0)
     initial = contents.distributions("setting.initial", (n_states,))
+    seen_cost = _seen_cost(contents, n_actions, n_states)
     try:
         settings = [
             Setting(
@@ -105,6 +112,7 @@ def bracket_from(
                 initial,
                 each.first_table,
                 units=units,
+                seen_cost=seen_cost,
                 states=fields.states,
                 actions=fields.actions,
             )
@@ -113,6 +121,21 @@ def bracket_from(
     except InvalidModelError as error:
         raise contents.refuse(f"its setting is invalid: {error}") from None
     return SensorBracket(settings[0], settings[1], quantized, dilated)
+
+
+def _seen_cost(contents: Contents, n_actions: int, n_states: int) -> SeenCosts | None:
+    """Return the costs that are seen, if the file has any."""
+    if "setting.seen_values" not in contents:
+        return None
+    values = contents.floats("setting.seen_values", (None,))
+    shape = (n_actions, n_states, len(values))
+    probabilities = contents.floats("setting.seen_probabilities", shape, 0.0, 1.0)
+    has_edges = "setting.seen_edges" in contents
+    edges = contents.floats("setting.seen_edges", (len(values) - 1,)) if has_edges else None
+    try:
+        return SeenCosts(values, probabilities, edges)
+    except InvalidModelError as error:
+        raise contents.refuse(f"its costs are invalid: {error}") from None
 
 
 def _edges(contents: Contents, name: str, n_cells: int) -> Array:

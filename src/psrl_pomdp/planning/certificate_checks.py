@@ -38,7 +38,7 @@ def check_arrays(plan: PlanRecord, n_actions: int, n_observations: int, n_states
     _check_numbers("actions", plan.controller.actions, n_actions)
     _check_numbers("successors", plan.controller.successors, nodes)
     if plan.bracket is not None:
-        n_observations = plan.bracket.hubs.n_observations
+        n_observations = plan.bracket.dilated_setting.n_joint_observations
     check_lower_arrays(plan.grid, n_actions, n_observations, n_states)
 
 

@@ -42,10 +42,13 @@ from .sparse.bound_pair import SparseBoundPair
 from .sparse.dynamics import SparseDynamics
 from .upper.evaluation import Controller
 
-FIRST_CELLS, MOST_CELLS = 4, 512
+FIRST_CELLS, MOST_CELLS = 8, 512
+_HUBS_PER_STATE = 5  # with the first number of cells
 SPARSE_CELLS = 16  # where dense arrays are too large
 _FINER = "finer"  # ends the rounds for one number of cells
 _WORTHWHILE = 0.15  # share of the gap that a round has to close for another one with as many cells
+_FIRST_WORTHWHILE = 0.25  # the same for the first numbers of cells,
+_FEW_ATTEMPTS = 2  # so many, from which what the sensors make up cannot be judged yet
 _LEAST_WORTHWHILE = 0.01  # the same where the sensors make up little of the gap,
 _SENSOR_SHARE = 0.5  # that is, less than this share of it
 _STUCK = 0.7  # gap, as a share of that with a quarter of the cells, that is not due to the sensors
@@ -91,6 +94,8 @@ class Rung:
         for a in range(n_actions):
             low = cells.of(a).edges[:-1]
             parents[a, : len(low)] = np.searchsorted(earlier.of(a).edges[1:-1], low, side="right")
+        n_costs = self.upper.n_observations // cells.n_observations  # those that are seen with a reading
+        parents = (parents[:, :, None] * n_costs + np.arange(n_costs)).reshape(n_actions, -1)
         found = np.take_along_axis(controller.successors, parents[controller.actions], axis=1)
         return np.ascontiguousarray(found)
 
@@ -208,11 +213,10 @@ class ContinuousRun(BoundedRun):
         gaps = [each.upper - each.lower for each in rounds]
         if len(gaps) < 2:
             return False
-        worthwhile = _WORTHWHILE
-        if len(self.attempts) > 1:
+        worthwhile = _FIRST_WORTHWHILE
+        if len(self.attempts) > _FEW_ATTEMPTS:
             left = (self.attempts[-2][1].gap - gaps[0]) / 3.0
-            if left < _SENSOR_SHARE * gaps[-1]:
-                worthwhile = _LEAST_WORTHWHILE
+            worthwhile = _LEAST_WORTHWHILE if left < _SENSOR_SHARE * gaps[-1] else _WORTHWHILE
         return gaps[-2] - gaps[-1] < worthwhile * gaps[-2]
 
     def _is_stuck(self) -> bool:
@@ -229,7 +233,7 @@ class ContinuousRun(BoundedRun):
         """Return whether dense arrays for the first number of cells are the quickest start, and fit."""
         setting, p = model.setting, self.parameters.representation
         # Estimates, because hubs take a while to find where there are many states
-        rows = model.n_actions * setting.n_states * (FIRST_CELLS + 1) * setting.n_states
+        rows = model.n_actions * setting.n_states * _HUBS_PER_STATE * setting.n_states
         vertices = rows * (setting.n_states + self.parameters.grid.initial_points)
         return rows * setting.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
 
@@ -251,7 +255,8 @@ class ContinuousRun(BoundedRun):
             self.parameters,
             upper.with_slack(cells.error),
         )
-        if warm_start is not None and warm_start.controller.successors.shape[1] == cells.n_observations:
+        n_joint = bracket.quantized_setting.n_joint_observations
+        if warm_start is not None and warm_start.controller.successors.shape[1] == n_joint:
             bounds.warm_start(warm_start.controller)
         self.sparse = SparseRung(bracket, lower.states), bounds
 

@@ -146,7 +146,7 @@ def decoded(kind: type[Record], data: bytes, name: str, limit: SizeLimit | None 
         plan = kind(**_fields(contents, metadata))
         n_observations = plan.controller.successors.shape[1]
         if plan.bracket is not None:
-            n_observations = plan.bracket.cells.n_observations
+            n_observations = plan.bracket.quantized_setting.n_joint_observations
         check_arrays(plan, len(plan.actions), n_observations, len(plan.states))
     except (InvalidModelError, CertificateError) as error:
         if isinstance(error, ParseError):

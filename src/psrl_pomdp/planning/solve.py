@@ -320,7 +320,8 @@ def compile_if_long(setting: Setting, wait: bool) -> None:
     A plan with a time limit waits before its clock starts, and an agent with one when it is made.
     """
     finite = setting.is_finite
-    n_observations = setting.n_joint_observations if finite else FIRST_CELLS * setting.n_states
+    n_costs = 1 if setting.seen_cost is None else setting.seen_cost.n_values
+    n_observations = setting.n_joint_observations if finite else FIRST_CELLS * setting.n_states * n_costs
     entries = setting.n_actions * n_observations * setting.n_states**2
     if entries > PARAMETERS.representation.interpreted_entries:
         compiled.PLANNING.hurry(wait)

@@ -30,6 +30,7 @@ from ..problems import as_problem
 from ..studies.store import Store
 from ..studies.study import Study
 from ..studies.study_results import StudyResults
+from .fit_text import LEVEL, fit_sentences
 from .page_data import PageData, ProgressCallback, no_progress
 from .page_figures import page_figures
 from .page_replay import STEPS, replay, replay_figure
@@ -101,6 +102,7 @@ def write_page(
         "runs_expected": data.expected,
         "missing": data.results.missing,
         "verdict": list(verdict(data)),
+        "fit": fit_sentences(data),
         "notes": data.notes,
         "fingerprint": data.study.fingerprint,
     }
@@ -126,6 +128,8 @@ def page(data: PageData, steps: int = STEPS) -> str:
         data=data,
         title=title_of(data),
         verdict=verdict(data),
+        fit=fit_sentences(data),
+        false_alarms=f"{100 * LEVEL:g} %",
         figures={figure.key: figure for figure in figures},
         specs=Markup(_script_json({figure.key: _spec(figure) for figure in figures})),
         policy=policy,

@@ -11,6 +11,7 @@ import numpy as np
 from .._utils.arrays import Array
 from ..agents.episode_records import Info
 from ..models import POMDP, Setting, Units
+from ..sensors.gaussian import GaussianSensor
 from ..simulation.trace import Trace as Run
 from ..studies.experiment import Experiment
 from ..studies.results import RunResult
@@ -20,6 +21,7 @@ from .policy_text import Labels, labels
 STEPS = 300
 _MAX_BELIEF_ENTRIES = 60_000  # in the beliefs on one page
 _READING_LANES = 6  # the height of the panel of readings, in rows of names
+_PARAMETERS = ("mean", "standard deviation")  # of Gaussian observations that are learned
 _WINDOW = 60  # steps that the figure shows at once
 
 
@@ -102,7 +104,9 @@ def replay(experiment: Experiment, result: RunResult, steps: int = STEPS) -> Rep
 
 
 def learned_table(world: POMDP, learned: Any) -> Table:
-    """Return the entries of an observation model: told, learned with an interval, and true."""
+    """Return the entries or parameters of an observation model: told, learned with an interval, and true."""
+    if not world.setting.is_finite:
+        return _learned_gaussian(world, learned)
     setting, mean = world.setting, np.asarray(learned.mean)
     parts = [np.broadcast_to(part, mean.shape) for part in (learned.told, mean, learned.lower, learned.upper)]
     true = setting.observation if mean.ndim == 3 else setting.observation[0]
@@ -113,9 +117,28 @@ def learned_table(world: POMDP, learned: Any) -> Table:
         *action, state, observation = place
         what = [*(names.actions[a] for a in action), names.states[state], names.observations[observation]]
         rows.append((*what, *(round(float(part[place]), 4) for part in (*parts, true))))
-    level = f"{learned.level:.0%}".replace("%", " %")
-    ends = f"lower end ({level})", f"upper end ({level})"
-    return Table((*actions, "state", "observation", "told", "learned", *ends, "true"), tuple(rows))
+    return Table((*actions, "state", "observation", *_columns(learned.level)), tuple(rows))
+
+
+def _learned_gaussian(world: POMDP, learned: Any) -> Table:
+    """Return the means and standard deviations: told, learned with an interval, and true."""
+    sensor, names, mean = world.setting.sensor, labels(world), np.asarray(learned.mean)
+    assert isinstance(sensor, GaussianSensor)
+    true = np.broadcast_to(np.stack([sensor.means, sensor.sds], axis=-1), mean.shape)
+    parts = [learned.told, mean, learned.lower, learned.upper, true]
+    rows = []
+    for place in np.ndindex(mean.shape):
+        *action, state, parameter = place
+        what = [*(names.actions[a] for a in action), names.states[state], _PARAMETERS[parameter]]
+        rows.append((*what, *(float(f"{part[place]:.4g}") for part in parts)))
+    actions = ("action",) if mean.ndim == 3 else ()
+    return Table((*actions, "state", "parameter", *_columns(learned.level)), tuple(rows))
+
+
+def _columns(level: float) -> tuple[str, ...]:
+    """Return the titles of the columns of numbers."""
+    text = f"{level:.0%}".replace("%", " %")
+    return "told", "learned", f"lower end ({text})", f"upper end ({text})", "true"
 
 
 def _observations(setting: Setting, trace: Run) -> list[Any]:

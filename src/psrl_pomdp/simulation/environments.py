@@ -51,9 +51,13 @@ def new_environment(
 
 
 def emission_of(setting: Setting, codes: StepCodes) -> Array:
-    """Return the probability of each code, shape [A, S or 1, S′, R]; empty if there are no numbers."""
+    """Return the probability of each code, shape [A, S or 1, S′, R].
+
+    If observations have no numbers, return the probability of each seen cost, shape [A, S, 1, C].
+    """
     if codes.has_rows:
-        return np.zeros((setting.n_actions, 1, setting.n_states, 0))
+        seen = setting.seen_cost
+        return np.zeros((setting.n_actions, 1, 1, 0)) if seen is None else seen.probabilities[:, :, None]
     joint = setting.joint_observation
     table = joint if joint.ndim == 4 else joint[:, None]
     found = np.zeros((*table.shape[:3], codes.n_codes))

@@ -56,7 +56,7 @@ class SavedRun:
         step_codes = StepCodes(model.setting)
         codes = {
             name: contents.whole(name, (time,), 0, count - 1).astype(np.uint16)
-            for name, count in (("actions", model.n_actions), ("readings", _count(step_codes)))
+            for name, count in (("actions", model.n_actions), ("readings", count_of_codes(step_codes)))
         }
         values = value = None
         if step_codes.has_rows:
@@ -67,7 +67,7 @@ class SavedRun:
         if every_step:
             states = contents.whole("states", (time + 1,), 0, model.n_states - 1).astype(np.uint16)
         return cls(
-            _environment(contents, time, model, _count(step_codes)),
+            _environment(contents, time, model, count_of_codes(step_codes)),
             codes["actions"],
             codes["readings"],
             states,
@@ -109,10 +109,11 @@ def columns_of(rows: list[dict[str, Any]]) -> dict[str, npt.NDArray[Any]]:
     return {name: np.array([row[name] for row in rows]) for name in names}
 
 
-def _count(codes: StepCodes) -> int:
-    """Return how many numbers an observation can have."""
+def count_of_codes(codes: StepCodes) -> int:
+    """Return how many numbers an observation can have, together with the cost if it is seen."""
     if codes.has_rows:
-        return codes.n_actions * codes.n_states  # its place among those that were drawn ahead
+        # its place among those that were drawn ahead, and the number of the cost
+        return codes.n_actions * codes.n_states * (codes.n_costs + 1)
     return codes.n_codes if codes.by_code else codes.n_observations
 
 
@@ -153,6 +154,7 @@ def _checkpoints(contents: Contents, metadata: RunMetadata, model: POMDP) -> lis
         "expected": contents.floats("taken.expected", (n, *pairs), allow_nan=True),
         "pseudo": contents.whole("taken.pseudo", (n, *pairs), 0, metadata.time + 1),
         "truth": contents.floats("taken.truth", (n,), allow_nan=True),
+        "log_e_value": contents.floats("taken.log_e_value", (n,), allow_nan=True),
     }
     if columns["times"].tolist() != times:
         raise contents.refuse("taken.times are not the times in the metadata")

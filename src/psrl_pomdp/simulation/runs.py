@@ -17,7 +17,7 @@ import numpy as np
 from .._serialization.archives import as_saved_agent
 from .._serialization.contents import opened
 from .._serialization.random_streams import stream_in, stream_out
-from .._utils.arrays import Array
+from .._utils.arrays import Array, Codes
 from .._utils.integers import is_integer
 from .._utils.log_spaced import log_spaced as log_spaced
 from .._version import __version__
@@ -32,11 +32,19 @@ from ..protocols import Agent as Agent
 from ..protocols import CompiledAgent, EpisodicAgent
 from ..sensors.base import ContinuousSensor
 from .environments import BLOCK, check_sizes, draw_block, nan_filter, new_environment
-from .run_files import CHANGING_ARRAYS, RunMetadata, SavedRun, columns_of, restored_agent
+from .run_files import (
+    CHANGING_ARRAYS,
+    RunMetadata,
+    SavedRun,
+    columns_of,
+    count_of_codes,
+    restored_agent,
+)
 from .trace import Checkpoints, Trace
 
 Driver = Literal["auto", "streaming", "compiled"]
 
+_MOST_CODES = 1 << 16  # numbers of two bytes
 _CHUNK = 1 << 14  # the number of steps whose random numbers are drawn at once
 
 
@@ -145,6 +153,12 @@ class Simulation:
         if self.checkpoint_times is not None and (self.checkpoint_times < 1).any():
             raise InvalidModelError(f"checkpoint {self.checkpoint_times.min()}: they count from 1")
         self.step_codes = StepCodes(model.setting)
+        n = count_of_codes(self.step_codes)
+        if n > _MOST_CODES:
+            raise InvalidModelError(
+                f"{n} different observations, or pairs of observation and cost, are too many to record: at "
+                f"most {_MOST_CODES}"
+            )
         self._own_sensor = None if self.episodic_agent is None else self.episodic_agent.setting.sensor
         self.environment, self.first_observation = new_environment(model, self.step_codes, self.rng)
         # Of observations without numbers, the places among those drawn ahead are not kept, but their values
@@ -222,13 +236,14 @@ class Simulation:
 
     def _next_action(self) -> int:
         """Return the agent's action after the present observation, and the last cost if it is seen."""
-        if self.values is not None:
-            return self.agent.act(self._present[()])
         code = int(self.environment.present[steps.OBSERVATION])
         seen = self.model.setting.seen_cost
         if seen is None:
-            return self.agent.act(code)
+            return self.agent.act(code if self.values is None else self._present[()])
+        observation: Any
         observation, cost = divmod(code, self.step_codes.n_costs + 1)
+        if self.values is not None:
+            observation = self._present[()]
         if not self._takes_cost:
             return self.agent.act(observation)
         return self.agent.act(observation, cost=float(seen.values[cost]))  # type: ignore[call-arg]
@@ -252,7 +267,7 @@ class Simulation:
     def _keep_values(self, ahead: ObservationsAhead, begin: int, n: int, i: int = 0) -> None:
         """Store the values of `n` observations without numbers from step `begin` on."""
         if self.values is not None and n:
-            places = self.observations[begin : begin + n].astype(np.int64)
+            places = self.observations[begin : begin + n].astype(np.int64) // (self.step_codes.n_costs + 1)
             self.values[begin : begin + n] = ahead.values[np.arange(i, i + n), places]
             self._present = np.asarray(self.values[begin + n - 1])
 
@@ -305,7 +320,7 @@ class Simulation:
         if self.checkpoint_rows and self.checkpoint_rows[-1]["times"] == self.time:
             return
         shape = (self.model.n_actions, self.model.n_states)
-        own = self.episodic_agent
+        own, fit = self.episodic_agent, _fit_of(self.agent)
         self.checkpoint_rows.append(
             {
                 "times": self.time,
@@ -315,6 +330,7 @@ class Simulation:
                 "expected": np.full(shape, np.nan) if own is None else own.expected_counts,
                 "pseudo": np.zeros(shape, np.int64) if own is None else own.pseudo_counts,
                 "truth": np.nan if own is None else own.closeness(self.model.transition),
+                "log_e_value": np.nan if fit is None else fit.largest_log_e_value,
             }
         )
 
@@ -385,7 +401,13 @@ class Simulation:
             () if own is None else own.episode_records(),
             np.array(self.episode_sums).reshape(-1, steps.N_SUMS),
             _fit_of(self.agent),
+            self._cost_numbers(),
         )
+
+    def _cost_numbers(self) -> Codes | None:
+        """Return the numbers of the seen costs; None if costs are not seen."""
+        n_costs = self.step_codes.n_costs
+        return self.observations[: self.time] % np.uint16(n_costs + 1) if n_costs else None
 
 
 def _fit_of(agent: Agent) -> ModelFit | None:

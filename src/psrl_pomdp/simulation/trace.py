@@ -41,6 +41,9 @@ class Checkpoints:
     expected: Array  # [K, A, S]: ñ; NaN if the agent has none
     pseudo: Index  # [K, A, S]: m̃
     truth: Array  # [K]: f(θ*) if this is positive, else E‖θ − θ*‖₁ per row; NaN without a posterior
+    # [K]: the largest log e-value so far in the test of the model (`inference.predictive_test`); NaN if the
+    # agent has no test.
+    log_e_value: Array
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Trace:
     episodes: tuple[EpisodeRecord, ...]  # the last one may not have ended
     episode_sums: Array  # [K_T, 5]: the sums at the start of each episode
     fit: ModelFit | None = None  # whether readings have come as the agent predicted them, if it tests this
+    cost_numbers: Codes | None = None  # [T]: the numbers of the costs that the agent saw, if it sees costs
 
     @property
     def times(self) -> Index:
@@ -114,18 +118,29 @@ class Trace:
         out = np.empty(len(self.times))
         likelihood, full = codes.likelihood, codes.full_codes
         observations, rows = self.observations, np.zeros((0, own.n_states))
+        matrices = np.ascontiguousarray(codes.matrices(self.model.transition[..., None])[..., 0])
+        stride = codes.stride
         if codes.has_rows:
             assert plan.quantized_setting is not None
-            cells = StepCodes(plan.quantized_setting)
+            cells = StepCodes(plan.quantized_setting.replace(seen_cost=None))
             likelihood, full = cells.likelihood, cells.full_codes
             rows = codes.steps(self.actions, self.observations).rows
             observations = np.zeros(len(self.actions), np.uint16)
             for a in np.unique(self.actions).tolist():
                 mine = self.actions == a
                 observations[mine] = plan.cells_of(a, self.observations[mine])
+        if codes.has_rows and self.cost_numbers is not None:
+            # The pair of cell x and cost c gets the number x C + c.
+            n_cells, n_costs = len(full), codes.n_costs
+            stride, full = n_cells * n_costs, np.arange(n_cells * n_costs)
+            numbers = np.arange(codes.n_actions)[:, None] * codes.n_codes + full % n_costs
+            matrices = np.ascontiguousarray(matrices[numbers.reshape(-1)])
+            likelihood = np.ascontiguousarray(np.repeat(likelihood[:, :n_cells], n_costs, axis=1))
+            observations = observations.astype(np.int64) * n_costs + self.cost_numbers
+            observations = observations.astype(np.uint16 if stride < 2**16 else np.uint32)
         steps.control_variate_sums(
-            np.ascontiguousarray(codes.matrices(self.model.transition[..., None])[..., 0]),
-            codes.stride,
+            matrices,
+            stride,
             likelihood,
             full,
             rows,
@@ -143,9 +158,7 @@ class Trace:
     def seen_costs(self) -> Array | None:
         """The costs that the agent saw, in the user's units, shape [T]; None if costs are not seen."""
         seen = self.model.setting.seen_cost
-        if seen is None:
-            return None
-        return np.asarray(seen.values[self.observations % (seen.n_values + 1)])
+        return None if seen is None else np.asarray(seen.values[self.cost_numbers])
 
     @property
     def readings(self) -> Codes:

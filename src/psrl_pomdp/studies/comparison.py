@@ -73,7 +73,7 @@ def compare(
                 "kind": agent.kind,
                 "about": kind_of(agent.kind).about,
                 "information": information[agent.label],
-                "told": information[agent.label],  # the old key, until version 0.3
+                "told": information[agent.label],  # the old key, until version 0.4
                 **_regret(found[agent.label], times),
                 **took.get(agent.label, _NOTHING),
             }

@@ -31,7 +31,7 @@ from .experiment import experiment_of
 from .priors import dirichlet_of as dirichlet_of
 from .priors import prior_of as prior_of
 from .provenance import named_plugins, plugins_of
-from .results import FORMAT, EpisodeColumns, Job, RunResult, TrueAverage, encode
+from .results import FORMAT, EpisodeColumns, FitResult, Job, RunResult, TrueAverage, encode
 from .study import Study
 
 _SUMS = ("cost", "expected_cost", "belief_gap", "kernel_gap", "cost_gap")  # as in `Checkpoints.sums`
@@ -126,7 +126,7 @@ def result_of(
 ) -> RunResult:
     """Everything that the regret, its decomposition and the lemmas need."""
     points, units = trace.checkpoints, trace.model.setting.units
-    episodes = trace.episodes
+    episodes, fit = trace.episodes, trace.fit
     return RunResult(
         format=FORMAT,
         version=__version__,
@@ -166,6 +166,10 @@ def result_of(
             span=[e.span for e in episodes],
             **{name: _numbers(trace.episode_sums[:, i]) for i, name in enumerate(_SUMS)},
         ),
+        log_e_value=None if fit is None else _numbers(points.log_e_value),
+        fit=None
+        if fit is None
+        else FitResult(fit.readings, list(fit.alarms), fit.begin, list(map(str, fit.departures))),
     )
 
 

@@ -90,6 +90,19 @@ class EpisodeColumns(msgspec.Struct, frozen=True):
         return [EpisodeRow(k, *row) for k, row in enumerate(zip(*columns, strict=True), start=1)]
 
 
+class FitResult(msgspec.Struct, frozen=True):
+    """What the test of the model found in a run (`inference.model_fit.ModelFit`)."""
+
+    readings: int  # that were tested
+    alarms: list[tuple[float, int]]  # each false-alarm rate that was reached, and the time t of it
+    begin: int | None  # t from which another prediction was better; None without an alarm
+    departures: list[str]  # the readings that departed most from what was expected, in words
+
+    def alarm_time(self, level: float) -> int | None:
+        """Return the time of the first alarm at a level that is recorded, or None without an alarm."""
+        return dict(self.alarms).get(level)
+
+
 class EpisodeRow(msgspec.Struct, frozen=True):
     """One episode; costs are scaled."""
 
@@ -133,6 +146,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     expected_counts: list[list[list[float | None] | None] | None] | None = None
     pseudo_counts: CountsAtTimes
     episodes: EpisodeColumns
+    log_e_value: Numbers | None = None  # the largest so far in the test of the model; None without a test
+    fit: FitResult | None = None  # the same test at the end of the run
 
     @property
     def job(self) -> Job:
@@ -197,7 +212,7 @@ def check_result(found: RunResult, study: Study, name: str) -> None:
     """Raise `ParseError` if a result does not have the form of a result of this study."""
     low, high, _, _ = found.unit_values
     n, n_episodes = len(found.times), len(found.episodes.start)
-    by_time = (*(getattr(found, column) for column in _COLUMNS), found.posterior)
+    by_time = (*(getattr(found, column) for column in _COLUMNS), found.posterior, found.log_e_value)
     by_episode = (getattr(found.episodes, column) for column in EpisodeColumns.__struct_fields__)
     truth = found.truth
     for wrong, why in (
@@ -206,6 +221,9 @@ def check_result(found: RunResult, study: Study, name: str) -> None:
         (any(column is not None and len(column) != n for column in by_time), "columns by time"),
         (any(column is not None and len(column) != n_episodes for column in by_episode), "episodes"),
         (found.promised is not None and len(found.promised) != n, "promised"),
+        ((found.log_e_value is None) != (found.fit is None), "the test of the model and its e-values"),
+        (min(found.log_e_value or [0.0]) < 0.0, "the e-values"),
+        (any(not 0.0 < level <= 1.0 for level, _ in found.fit.alarms) if found.fit else False, "alarms"),
         (len({getattr(found, name) is None for name in _COMPARED}) > 1, "columns that are there together"),
         (any(abs(x) > _LARGEST for column in by_time for x in column or ()), "numbers"),
         (max(abs(low), abs(high)) > _LARGEST, "units"),

@@ -18,7 +18,7 @@ with an alarm show whether the agent finds out that η′ is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -174,6 +174,27 @@ def sensor_sensitivity(
         For a number out of its range, a prior that cannot take another observation model, or a density of
         observations.
     """
+    found = sensitivity_by_radius(
+        model, radii, prior, horizon, seeds, seed, budget=budget, worth=worth, executor=executor,
+        progress=progress,
+    )  # fmt: skip
+    return list(found)
+
+
+def sensitivity_by_radius(
+    model: POMDP,
+    radii: Sequence[float],
+    prior: Prior | None,
+    horizon: int,
+    seeds: int,
+    seed: int,
+    *,
+    budget: PlanningBudget | None = None,
+    worth: float = 50.0,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[SensorSensitivity]:
+    """Yield what `sensor_sensitivity` returns for each radius, as soon as its runs are done."""
     for radius in radii:
         _check_radius(radius)
     for name, value, least in (("horizon", horizon, 1), ("seeds", seeds, 1), ("seed", seed, 0)):
@@ -193,10 +214,8 @@ def sensor_sensitivity(
     for row in mapped(_run_agents, *zip(*tasks, strict=True)):
         rows.append(row)
         progress(len(rows), len(jobs))
-    return [
-        _sensitivity(radius, rows[i * seeds : (i + 1) * seeds], horizon, best, model)
-        for i, radius in enumerate(radii)
-    ]
+        if len(rows) % seeds == 0:
+            yield _sensitivity(radii[len(rows) // seeds - 1], rows[-seeds:], horizon, best, model)
 
 
 class _Runs(NamedTuple):

@@ -6,7 +6,7 @@
     truth.npz             the plan for the true model; only if all runs have the same true model
     partial/NAME.run      the saved state of one unfinished long job
     log.jsonl             a log of events with times
-    runs.csv, episodes.csv  (or .parquet)   all results as tables, written at the end
+    runs.csv, episodes.csv, fits.csv  (or .parquet)   all results as tables, written at the end
 
 Each file is first written to a temporary file, which is then renamed, so that a crash leaves no partial file.
 Only one process at a time can work on a folder: it holds a lock, which the system releases when the process
@@ -116,7 +116,7 @@ class Store:
         """Yield the temporary files that a crash has left."""
         yield from self.results.glob(".*.json.*")
         yield from self.partial.glob(".*.run.*")
-        for name in ("study.toml", "manifest.json", "truth.npz", "runs.csv", "episodes.csv"):
+        for name in ("study.toml", "manifest.json", "truth.npz", "runs.csv", "episodes.csv", "fits.csv"):
             yield from self.folder.glob(f".{name}.*")
 
     # -- results --------------------------------------------------------------------------------

@@ -18,12 +18,23 @@
     agent, run, episode, start, length, ended, kernel
     j_lower, j_upper            proved bounds on J(θ_k)
     tolerance, status, work     the requested gap and the status of the plan, and its counted operations
+
+`fits` has a row for each run of an agent that tests its model (`inference.predictive_test`).
+
+    agent, run
+    readings                    the number of readings that were tested
+    log_e_value                 the natural logarithm of the largest e-value of the run
+    p_value                     exp(−log_e_value): at most α with probability at most α if the model is right
+    alarm                       the time t of the alarm at the level of 1 %; empty without an alarm
+    begin                       t from which another prediction was better; empty without an alarm at 10 %
+    departures                  the readings that departed most from what was expected, in words
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +56,8 @@ EPISODES = (
     "agent", "run", "episode", "start", "length", "ended", "kernel", "j_lower", "j_upper",
     "tolerance", "status", "work",
 )  # fmt: skip
+
+FITS = ("agent", "run", "readings", "log_e_value", "p_value", "alarm", "begin", "departures")
 
 
 def run_rows(result: RunResult) -> Iterator[tuple[Any, ...]]:
@@ -73,17 +86,27 @@ def episode_rows(result: RunResult) -> Iterator[tuple[Any, ...]]:
         yield (result.agent, result.run, *msgspec.structs.astuple(row))
 
 
+def fit_rows(result: RunResult) -> Iterator[tuple[Any, ...]]:
+    """Yield the row of the table `fits` for one job; none without a test."""
+    fit, values = result.fit, result.log_e_value
+    if fit is not None and values:
+        alarm, words = fit.alarm_time(0.01), "; ".join(fit.departures)
+        test = (fit.readings, values[-1], math.exp(-values[-1]), alarm, fit.begin, words)
+        yield (result.agent, result.run, *test)
+
+
 def _at(column: list[Any] | None, i: int) -> Any:
     return None if column is None else column[i]
 
 
 def write_tables(source: Store | StudyResults, parquet: bool = False) -> list[Path]:
-    """Write both tables to the folder of the study, and return their paths."""
+    """Write the tables to the folder of the study, and return their paths."""
     results = StudyResults.of(source)
     written = []
     for name, header, rows in (
         ("runs", RUNS, (row for result in results.runs for row in run_rows(result))),
         ("episodes", EPISODES, (row for result in results.runs for row in episode_rows(result))),
+        ("fits", FITS, (row for result in results.runs for row in fit_rows(result))),
     ):
         path = results.folder / f"{name}.{'parquet' if parquet else 'csv'}"
         write_atomically(path, _parquet(header, rows) if parquet else _csv(header, rows))

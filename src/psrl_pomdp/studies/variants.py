@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, Self
 
 import msgspec
@@ -44,6 +45,11 @@ def _moved(model: POMDP, setting: Setting) -> POMDP:
     return own.with_setting(setting)
 
 
+def takes_cost(agent: Agent) -> bool:
+    """Return whether the method `act` of an agent takes the cost that was seen."""
+    return "cost" in signature(agent.act).parameters
+
+
 class CellAgent:
     """An agent for finitely many observations that is given the cells of readings in their place.
 
@@ -62,11 +68,12 @@ class CellAgent:
         self.cells: QuantizedSensors = quantized(setting.sensor, setting.first_sensor, n_cells)
         self.action: int | None = None  # the last one; the cells may depend on it
 
-    def act(self, observation: Any) -> int:
-        """Return the action after a reading; None and NaN are missing ones."""
+    def act(self, observation: Any, cost: float | None = None) -> int:
+        """Return the action after a reading and the cost that was seen; None and NaN are missing ones."""
         missing = observation is None or bool(np.isnan(observation))
         number = None if missing else self.cells.of(self.action).cell(float(observation))
-        self.action = int(self.agent.act(number))
+        paid = {} if cost is None or not takes_cost(self.agent) else {"cost": cost}
+        self.action = int(self.agent.act(number, **paid))
         return self.action
 
     @property

@@ -194,9 +194,11 @@ def drawn_models(
 def step_likelihood(tables: Tables | Densities, history: History, i: int) -> Array:
     """Return κ η of step i under each model, shape [D, S, S′] with axes of length 1 for what is shared."""
     a, o = history.actions[i], history.observations[i]
+    found = np.ones((1, 1, 1))
     if isinstance(tables, Densities):
-        return tables.likelihood(a, o)[:, None]
-    found = np.ones((1, 1, 1)) if o is None else tables.observation[:, a, :, :, o]
+        found = tables.likelihood(a, o)[:, None]
+    elif o is not None:
+        found = tables.observation[:, a, :, :, o]
     c = None if history.costs is None else history.costs[i]
     return found if c is None or tables.costs is None else found * tables.costs[:, a, :, c, None]
 

@@ -24,13 +24,14 @@ class Densities(NamedTuple):
     settings: Sequence[Setting]
     means: Array | None  # [D, A, S]; None for one model
     sds: Array | None
-    costs: None = None  # costs are not seen together with densities
+    costs: Array | None = None  # [1, A, S, C] if one model's costs are seen
 
     @classmethod
     def of(cls, settings: Sequence[Setting]) -> Densities:
         """Return the densities of one setting that all models share, or of one setting for each model."""
         if len(settings) == 1:
-            return cls(settings, None, None)
+            seen = settings[0].seen_cost
+            return cls(settings, None, None, None if seen is None else seen.probabilities[None])
         sensors = [each.sensor for each in settings]
         shape = settings[0].cost.shape
         gaussian = [each for each in sensors if isinstance(each, GaussianSensor)]
