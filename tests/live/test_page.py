@@ -344,6 +344,7 @@ def test_a_decision_is_told_in_words_and_replaced_by_an_operator(tmp_path: Path,
             assert f"between {low:.4g} and {high:.4g} euro" in text_of(page)
             # The form, first without an answer, then with one and back, then to the end.
             page.click("button.override")
+            assert page.evaluate(FAINT) == []
             assert page.evaluate("document.querySelector('#override-dialog').open")
             other = "overhaul" if last["action"] != "overhaul" else "inspect"
             page.evaluate(f"document.querySelector('#override-dialog input[value={other}]').checked = true")
@@ -441,6 +442,7 @@ def test_the_page_comes_back_after_a_restart_and_misses_nothing(tmp_path: Path, 
         page.wait_for("!document.getElementById('offline').hidden")
         assert text_of(page, "#status") == "not connected"
         assert text_of(page, "#offline").startswith("Not connected since ")
+        assert page.evaluate(FAINT) == []
         page.evaluate("window.same = true")
         plant.start()
         plant.read("p1", "high")

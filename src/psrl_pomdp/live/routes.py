@@ -255,7 +255,8 @@ async def get_plant(request: Http) -> Response[bytes]:
         service.plant_cache = (now, seq, ordered_json(words))
     found = msgspec.json.decode(service.plant_cache[2])
     alarms = await asyncio.to_thread(service.ledger.store.alarms)
-    found["alarms"] = [row_document(row, with_why=False) for row in alarms]
+    segments = service.ledger.segments  # alarms before a rollback count no more
+    found["alarms"] = [row_document(row, with_why=False) for row in alarms if row.seq in segments]
     found["role"] = service.tokens.role(request.headers.get("authorization"))
     found["log"] = {"events": service.ledger.head[0], "hash": service.ledger.head[1]}
     return answer(ordered_json(found))

@@ -11,7 +11,7 @@ const EPISODES = 18;
 const MARKS = 20;
 const GAP = 24; // above each lane, for its name
 const MIN_STEPS = 8;
-const SIGNS = { alarm: "▲", fallback: "●", override: "◆", guard: "■", late: "◷" };
+export const SIGNS = { alarm: "▲", fallback: "●", override: "◆", guard: "■" };
 
 export class Timeline {
   constructor(plant, history, { open, moved }) {
@@ -231,13 +231,12 @@ export class Timeline {
     name("Episodes");
     y = this.#episodes(parts, first, last, x, y, gutter, wide);
     name("Marks");
-    const cell = Math.max(9, wide / this.span);
     let free = -Infinity;
     for (let step = first; step <= last; step++) {
       const found = history.at(step);
       const marks = marksOf(found).filter(([kind]) => SIGNS[kind]);
       const kinds = marks.map(([kind]) => kind);
-      if (!kinds.length || (kinds.length === 1 && kinds[0] === "late" && cell < 10)) continue;
+      if (!kinds.length) continue;
       const at = (x(step) + x(step + 1)) / 2;
       if (at - free < 9 && !kinds.includes("alarm")) continue; // they would lie over each other
       if (at < gutter || at > gutter + wide) continue;

@@ -4,7 +4,7 @@ import { beliefBar, beliefWords, decisionLink, h, legend, markList, percent, ran
 import { UnitHistory } from "/page/history.js";
 import { overrideButton } from "/page/override.js";
 import { listen, refresh, state } from "/page/state.js";
-import { Timeline, stepWords } from "/page/timeline.js";
+import { SIGNS, Timeline, stepWords } from "/page/timeline.js";
 
 const MOST_ROWS = 200;
 
@@ -27,7 +27,9 @@ export function unitView(main, name, query) {
   const place = h("div");
   main.replaceChildren(h("section", { "aria-labelledby": "unit-title" },
     h("p", { class: "crumb" }, h("a", { href: "#/" }, "All units")), h("div", { class: "heading" }, title, lines), problem, now,
-    h("div", { class: "bar" }, h("h2", {}, "Timeline"), tools), legend(plant.states), place, detail,
+    h("div", { class: "bar" }, h("h2", {}, "Timeline"), tools), legend(plant.states), place,
+    h("ul", { class: "legend signs", "aria-label": "Marks" }, Object.entries({ alarm: "alarm", fallback: "fallback", override: "override", guard: "rule" })
+      .map(([kind, word]) => h("li", {}, h("i", { class: `sign ${kind}`, "aria-hidden": "true" }, SIGNS[kind]), word))), detail,
     h("p", { class: "soft hint" }, "Drag to move and pinch to zoom; with keys: arrows, Page up and down, Home, End, + and −, Enter for the decision."), more));
 
   const drawTable = () => {
