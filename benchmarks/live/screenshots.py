@@ -21,8 +21,9 @@ from psrl_pomdp import POMDP, Setting, save
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(Path(__file__).parent)]
 
-from browser import Browser  # noqa: E402
 from plants import Server  # noqa: E402
+
+from browser import Browser  # noqa: E402
 
 STATES, ACTIONS = ("good", "worn", "failing", "stopped"), ("run", "inspect", "overhaul")
 READINGS = ("low", "raised", "high", "nothing")
@@ -89,8 +90,8 @@ class Hall:
 def post(server: Server, path: str, text: str) -> str:
     import urllib.request
 
-    request = urllib.request.Request(server.url + path, text.encode(), method="POST")  # noqa: S310
-    with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
+    request = urllib.request.Request(server.url + path, text.encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=120) as answer:
         found: str = answer.read().decode()
         return found
 

@@ -294,7 +294,7 @@ class Engine:
         return f"the reading {body.reading!r} is impossible: {problem}"
 
     def _predicted(self, name: str, taken: int | None) -> dict[str, float] | None:
-        """Return the chance of each reading after a unit's last action; its belief is that after the action."""
+        """Return the chance of each reading after the last action of a unit; its belief is that after it."""
         setting: Setting = self.fleet.setting
         action = self.units[name].action if taken is None else taken
         if self.observations is None or setting.sensor_depends_on_previous or action is None:
