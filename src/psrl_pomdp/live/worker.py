@@ -49,6 +49,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
+        self._closing = False
 
     def start(self, work: Any, done: Callable[[bytes | None, str], None]) -> None:
         """Run `work`, and call `done(result, error)` from another thread."""
@@ -72,6 +73,8 @@ class Worker:
         self._end(result, error, done)
 
     def _end(self, result: bytes | None, error: str, done: Callable[[bytes | None, str], None]) -> None:
+        if self._closing:
+            return
         if error:
             _log.error("planning failed: %s", error)
             self._pool = None
@@ -79,6 +82,7 @@ class Worker:
 
     def close(self) -> None:
         """End the process, without waiting for what it does."""
+        self._closing = True
         pool, self._pool = self._pool, None
         if pool is None:
             return
