@@ -144,7 +144,12 @@ def shrink(source: Path, target: Path) -> None:
     """Write a picture with few colors, which is small."""
     from PIL import Image
 
-    Image.open(source).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(target, optimize=True)
+    few = (
+        Image.open(source)
+        .convert("RGB")
+        .quantize(192, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    )
+    few.save(target, optimize=True)
     print(target.relative_to(ROOT), target.stat().st_size // 1024, "kB")
 
 
