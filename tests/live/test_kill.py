@@ -29,15 +29,10 @@ SERVER = Path(__file__).with_name("serve_fake.py")
 class Server:
     """A service in a process of its own, which another process forks."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, 0
+    def __init__(self, forks: subprocess.Popen[str], folder: Path) -> None:
+        self.forks, self.folder, self.port = forks, folder, 0
         text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in PLANT.items())
         (folder / "plant.toml").write_text(text, "utf-8")
-        words = [sys.executable, str(SERVER), "plant.toml", "plant.db"]
-        with (folder / "log.jsonl").open("a", encoding="utf-8") as log:
-            self.forks = subprocess.Popen(
-                words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
-            )
         self.start()
 
     def _tell(self, command: str) -> str:
@@ -49,7 +44,7 @@ class Server:
 
     def start(self) -> str:
         """Start a server, and return its address."""
-        self.process = int(self._tell(f"start {self.port}"))
+        self.process = int(self._tell(f"start {self.port} {self.folder}"))
         assert self.forks.stdout is not None
         url = self.forks.stdout.readline().strip()
         if url != "failed":
@@ -61,25 +56,25 @@ class Server:
         os.kill(self.process, number)
         return int(self._tell("wait"))
 
-    def close(self) -> None:
-        assert self.forks.stdin is not None
-        assert self.forks.stdout is not None
-        self.forks.stdin.close()
-        self.forks.wait(timeout=30)
-        self.forks.stdout.close()
-
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
 
+@pytest.fixture(scope="module")
+def forks() -> Iterator[subprocess.Popen[str]]:
+    """The process that forks servers."""
+    words = [sys.executable, str(SERVER)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as found:
+        yield found
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    found = Server(tmp_path)
+def server(forks: subprocess.Popen[str], tmp_path: Path) -> Iterator[Server]:
+    found = Server(forks, tmp_path)
     yield found
     with suppress(ProcessLookupError):
         found.end()
-    found.close()
 
 
 def test_ten_kills_lose_nothing_and_double_nothing(server: Server) -> None:

@@ -233,6 +233,7 @@ class Ledger:
                 return
             self.head = (turn.seq, turn.hash, turn.at)
             self.metrics.committed(turn.rows, time.perf_counter() - begun)
+            self.publish(turn.rows)  # before the answers, so that who has an answer finds its event passed on
         for (_, future), (good, result) in zip(batch, results, strict=True):
             if future.cancelled() or not future.set_running_or_notify_cancel():
                 continue
@@ -240,8 +241,6 @@ class Ledger:
                 future.set_result(result)
             else:
                 future.set_exception(result)
-        if turn.rows:
-            self.publish(turn.rows)
 
     def _after_a_fault(self, batch: list[tuple[Command, Future[Any]]], error: Exception) -> None:
         """Rebuild the memory after a fault in a command; the others are taken one by one."""

@@ -86,7 +86,11 @@ class Broadcast:
         waiting.put_nowait(None)
 
     def close(self) -> None:
-        """End all streams, after what they still have to send."""
+        """End all streams, after what they still have to send; from any thread, or a signal's handler."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._close)
+
+    def _close(self) -> None:
         self._closing = True
         for waiting in list(self._queues):
             if waiting.full():
