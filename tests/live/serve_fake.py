@@ -28,7 +28,7 @@ def main() -> None:
     from psrl_pomdp.live.config import read_plant
     from psrl_pomdp.live.server import log_as_json, serve
 
-    problem(PLANT["model"])  # which imports what makes it
+    problem(str(PLANT["model"]))  # which imports what makes it
     child = 0
     for line in iter(sys.stdin.readline, ""):
         words = line.split()
