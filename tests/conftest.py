@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from browser import Browser
 from psrl_pomdp._numba import jit as compiled
 
 for group in compiled.GROUPS:
@@ -56,3 +57,13 @@ def either_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     from plants import new_database
 
     return new_database(request.getfixturevalue("postgres"), f"plant{next(_numbers)}")
+
+
+# -- a browser for the page of the live service -----------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def live_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser without a window, which the tests of the page share."""
+    with Browser(tmp_path_factory.mktemp("chromium"), patience=20.0) as found:
+        yield found

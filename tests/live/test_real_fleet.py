@@ -13,6 +13,7 @@ import pytest
 from psrl_pomdp import problem
 from psrl_pomdp.live.audit import audit
 from psrl_pomdp.live.config import PlantFile, plant_from
+from psrl_pomdp.live.learned_rows import learned_of, learned_rows
 from psrl_pomdp.live.ledger import Ledger, Request
 from psrl_pomdp.live.metrics import Metrics
 from psrl_pomdp.live.opening import open_log
@@ -95,11 +96,16 @@ def test_a_log_of_the_real_fleet_replays_to_the_last_bit(tmp_path: Path) -> None
         np.testing.assert_array_equal(why["advantages"], info.advantages)
         np.testing.assert_array_equal(why["sampled_belief"], info.belief)
         assert list(last["belief"].values()) == engine.fleet.unit("a").belief.tolist()
-        shown = plant_document(engine)
-        np.testing.assert_allclose(shown["rows"]["mean"], engine.fleet.posterior.mean())
-        low, high = np.array(shown["rows"]["low"]), np.array(shown["rows"]["high"])
-        assert (low <= high).all()
-        assert ((low >= 0) & (high <= 1)).all()
+        assert plant_document(engine)["readings"] == engine.readings
+        learned, mean = learned_of(engine.fleet), engine.fleet.posterior.mean()
+        assert learned is not None
+        setting = engine.fleet.setting
+        for each in learned_rows(learned)["rows"]:
+            a, s = setting.actions.index(each["action"]), setting.states.index(each["state"])
+            to = [setting.states.index(name) for name in each["next"]]
+            np.testing.assert_allclose(each["posterior"]["mean"], mean[a, s, to])
+            for found in (each["posterior"], each["prior"]):
+                assert (np.array(found["lower"]) <= found["upper"]).all()
         state = engine.to_bytes()
         rehearse(engine, running.ledger.make_fleet)
         assert engine.to_bytes() == state

@@ -67,6 +67,8 @@ class UnitState(msgspec.Struct):
     number: int = 1  # its place in the order of the units
     misfit: bool = False  # whether there was an alarm that the model does not fit its readings
     done: list[tuple[int, float, int]] = []  # (step, time, action)
+    guarded: bool = False  # whether rules changed the last action
+    overridden: bool = False  # whether an operator replaced it
 
 
 class Saved(msgspec.Struct):
@@ -232,6 +234,7 @@ class Engine:
             raise RefusedError(422, "invalid-reading", text, unit=name)
         warnings, time = self._times(event, body)
         impossible = self._act(name, body, reading, taken)
+        predicted = self._predicted(name, taken) if impossible is not None and not begins else None
         # From here on nothing is refused.
         unit = self.units.setdefault(name, UnitState(number=len(self.units) + 1))
         self.left.discard(name)
@@ -249,11 +252,11 @@ class Engine:
         if action != policy_action:
             self.fleet.override(name, action)
         unit.action, unit.decision, unit.fallback = action, event.seq, impossible is not None
-        unit.alarm = impossible
+        unit.alarm, unit.guarded, unit.overridden = impossible, bool(rules), False
         self._remember(unit, action)
         self.readings += 1
         episode = self._episode()
-        derived = [*episode, *self._alarms(name, unit, impossible)]
+        derived = [*episode, *self._alarms(name, unit, impossible, predicted)]
         answer: dict[str, Any] = {
             "unit": name,
             "step": expected,
@@ -289,6 +292,15 @@ class Engine:
         # Nothing is learned from it: the step counts as one whose reading was lost.
         self.fleet.act(name, None, taken=taken)
         return f"the reading {body.reading!r} is impossible: {problem}"
+
+    def _predicted(self, name: str, taken: int | None) -> dict[str, float] | None:
+        """Return the chance of each reading after the last action of a unit; its belief is that after it."""
+        setting: Setting = self.fleet.setting
+        action = self.units[name].action if taken is None else taken
+        if self.observations is None or setting.sensor_depends_on_previous or action is None:
+            return None
+        chances = np.asarray(self.fleet.unit(name).belief) @ setting.observation[action]
+        return {word: float(p) for word, p in zip(self.observations, chances, strict=True) if p > 0.0}
 
     def _number_of(self, reading: Any) -> Any:
         """Return a reading as the fleet takes it; refuse what is none."""
@@ -415,7 +427,7 @@ class Engine:
         return [(EPISODE, None, None, json_text(body))]
 
     def _alarms(
-        self, name: str, unit: UnitState, impossible: str | None
+        self, name: str, unit: UnitState, impossible: str | None, predicted: dict[str, float] | None
     ) -> list[tuple[str, str | None, int | None, str]]:
         """Return the alarms of a reading: a fallback, and a model that no longer fits.
 
@@ -424,13 +436,28 @@ class Engine:
         """
         found: list[tuple[str, str | None, int | None, str]] = []
         if impossible is not None:
-            body = {"alarm": "fallback", "detail": impossible, "action": self.actions[self.fallback]}
+            body: dict[str, Any] = {
+                "alarm": "fallback",
+                "detail": impossible,
+                "action": self.actions[self.fallback],
+                "came": unit.reading,
+                "expected": predicted,
+            }
             found.append((ALARM, name, unit.step, json_text(body)))
         if self.plant.watch and not unit.misfit and unit.step % _FIT_EVERY == 0:
             fit = getattr(self.fleet.unit(name).posterior, "fit", None)
             if isinstance(fit, ModelFit) and fit.alarm(self.plant.watch / (unit.number * (unit.number + 1))):
                 unit.misfit = True
-                found.append((ALARM, name, unit.step, json_text({"alarm": "model", "detail": str(fit)})))
+                body = {
+                    "alarm": "model",
+                    "detail": str(fit),
+                    "rate": self.plant.watch,
+                    "departures": [
+                        {"action": d.action, "reading": d.reading, "came": d.came, "expected": d.expected}
+                        for d in fit.departures
+                    ],
+                }
+                found.append((ALARM, name, unit.step, json_text(body)))
         return found
 
     def _override(self, event: Event) -> Outcome:
@@ -451,7 +478,7 @@ class Engine:
         if action is None:
             raise RefusedError(422, "invalid-action", "action: an action is wanted")
         self.fleet.override(event.unit, action)
-        before, unit.action = unit.action, action
+        before, unit.action, unit.overridden = unit.action, action, True
         if unit.done and unit.done[-1][0] == unit.step:
             unit.done[-1] = (unit.done[-1][0], unit.done[-1][1], action)
         answer = {

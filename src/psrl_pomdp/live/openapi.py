@@ -9,6 +9,7 @@ from .._version import __version__
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _UNIT = {"name": "unit", "in": "path", "required": True, "schema": {"type": "string"}}
 _DECISION = {"name": "decision", "in": "path", "required": True, "schema": {"type": "string"}}
+_FILE = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -16,6 +17,12 @@ _KEY = {
     "description": "The same key with the same body gives the same answer, to the byte.",
 }
 _AFTER = {"name": "after", "in": "query", "schema": {"type": "integer", "minimum": 0}}
+_BEFORE = {
+    "name": "before",
+    "in": "query",
+    "schema": {"type": "integer", "minimum": 0},
+    "description": "The last events before this number; 0 for the last ones of all.",
+}
 _LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "maximum": 1000}}
 
 # (method, path, summary, parameters, body, further statuses)
@@ -24,13 +31,13 @@ _ROUTES: tuple[tuple[str, str, str, tuple[Any, ...], str | None, tuple[int, ...]
      (_UNIT, _KEY), "Reading", (400, 409, 413, 422, 429, 503)),
     ("post", "/v1/readings", "Take many readings in with one commit, one JSON document a line.",
      (_KEY,), "Batch", (400, 413, 429, 503)),
-    ("get", "/v1/units", "List the units.", (), None, (503,)),
+    ("get", "/v1/units", "List the units.", (_AFTER, _LIMIT), None, (503,)),
     ("get", "/v1/units/{unit}", "A unit's step, belief and last decision.", (_UNIT,), None, (404, 503)),
     ("put", "/v1/units/{unit}", "Create or describe a unit.", (_UNIT, _KEY), "Description",
      (400, 403, 404, 422, 503)),
     ("delete", "/v1/units/{unit}", "Let a unit leave; its next reading brings it back.", (_UNIT, _KEY), None,
      (404, 503)),
-    ("get", "/v1/units/{unit}/history", "Pages of a unit's events.", (_UNIT, _AFTER, _LIMIT), None,
+    ("get", "/v1/units/{unit}/history", "Pages of a unit's events.", (_UNIT, _AFTER, _BEFORE, _LIMIT), None,
      (400, 404)),
     ("get", "/v1/decisions/{decision}", "Why a decision was made.", (_DECISION,), None, (404,)),
     ("post", "/v1/decisions/{decision}/override", "An operator did something else.", (_DECISION, _KEY),
@@ -42,9 +49,11 @@ _ROUTES: tuple[tuple[str, str, str, tuple[Any, ...], str | None, tuple[int, ...]
     ("get", "/metrics", "Counters for Prometheus.", (), None, ()),
     ("get", "/schema", "This document.", (), None, ()),
     ("get", "/", "The page of the plant.", (), None, ()),
+    ("get", "/page/{name}", "A script, the style or the icon of the page.", (_FILE,), None, (404,)),
 )  # fmt: skip
 _MEDIA = {"/v1/events": "text/event-stream", "/metrics": "text/plain", "/": "text/html"}
-_OPEN = ("/healthz", "/readyz", "/schema", "/")
+_MEDIA["/page/{name}"] = "text/javascript"
+_OPEN = ("/healthz", "/readyz", "/schema", "/", "/page/{name}")
 
 _NAME_OR_NUMBER = {"type": ["string", "integer"]}
 _READING = {

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .engine import Engine, decision_id
+from .events import time_text
 
-_LARGEST = 20_000  # entries of the tables
 _MOST_EPISODES = 200
 
 
@@ -29,6 +29,10 @@ def unit_document(engine: Engine, name: str) -> dict[str, Any]:
         "shadow": engine.plant.shadow,
         "description": unit.description,
     }
+    if unit.step:
+        found["at"] = time_text(unit.time)
+        found["guarded"], found["overridden"] = unit.guarded, unit.overridden
+        found["misfit"] = unit.misfit
     seen = engine.fleet.unit(name) if unit.step else None
     if seen is not None and seen.time:
         found["belief"] = dict(zip(engine.states, map(float, seen.belief), strict=True))
@@ -59,7 +63,8 @@ def plant_document(engine: Engine) -> dict[str, Any]:
         "readings": engine.readings,
         "episode": engine.episode,
         "late_steps": int(fleet.late_steps),
-        "rows": posterior_rows(fleet),
+        "watch": plant.watch,
+        "rows": None,
         "average_cost": None,
         "episodes": [],
     }
@@ -86,22 +91,3 @@ def _episode(record: Any, setting: Any) -> dict[str, Any]:
         "lower": bounds[0],
         "upper": bounds[1],
     }
-
-
-def posterior_rows(fleet: Any) -> dict[str, Any] | None:
-    """Return the mean and an interval of every transition probability, indexed [a, s, s'].
-
-    The interval has 90 % of the posterior's weight, for each probability by itself. None if the posterior has
-    no weighted kernels, or the tables are very large.
-    """
-    kernels, weights = (getattr(fleet.posterior, name, None) for name in ("kernels", "weights"))
-    if kernels is None or weights is None or kernels[0].size > _LARGEST:
-        return None
-    order = np.argsort(kernels, axis=0, kind="stable")
-    below = np.cumsum(np.asarray(weights)[order], axis=0)
-    values = np.take_along_axis(np.asarray(kernels), order, axis=0)
-    found: dict[str, Any] = {"mean": np.tensordot(weights, kernels, axes=1).tolist(), "share": 0.9}
-    for name, share in (("low", 0.05), ("high", 0.95)):
-        place = np.minimum((below < share * below[-1]).sum(axis=0), len(kernels) - 1)
-        found[name] = np.take_along_axis(values, place[None], axis=0)[0].tolist()
-    return found

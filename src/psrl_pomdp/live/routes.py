@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,8 +16,10 @@ from litestar.response import Stream
 
 from .engine import Engine, ReadingBody, decision_id, decision_number
 from .events import RefusedError, ordered_json
+from .learned_rows import learned_of, learned_rows
 from .ledger import Request as Wanted
 from .openapi import openapi_document
+from .page_routes import get_page, get_page_file
 from .plant_view import plant_document, unit_document
 from .service import (
     NDJSON,
@@ -34,7 +36,6 @@ from .stream import row_document
 
 _MOST_IN_PAGE = 1000
 _PLANT_FRESH = 2.0  # seconds for which the document of the plant is good
-PAGE = Path(__file__).with_name("page.html")
 
 
 class BatchLine(ReadingBody, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -109,12 +110,20 @@ async def post_readings(request: Http) -> Response[bytes]:
 
 @get("/v1/units")
 async def get_units(request: Http) -> Response[bytes]:
-    """List the units, in the order in which they came."""
+    """List the units, in the order in which they came; with `limit`, a part of them after `after` others."""
     service = _service(request)
     await service.admit(request, "read")
+    after, most = _number(request, "after", 0), _number(request, "limit", 0)
 
     def units(engine: Engine) -> str:
-        return ordered_json({"units": [unit_document(engine, name) for name in engine.units]})
+        names = list(islice(engine.units, after, after + most if most else None))
+        end = after + len(names)
+        return ordered_json(
+            {
+                "units": [unit_document(engine, name) for name in names],
+                "next": end if end < len(engine.units) else None,
+            }
+        )
 
     return answer(await service.wait(service.ledger.ask(units)))
 
@@ -157,18 +166,21 @@ async def delete_unit(request: Http) -> Response[bytes]:
 
 @get("/v1/units/{unit:str}/history")
 async def get_history(request: Http) -> Response[bytes]:
-    """Give a page of a unit's events."""
+    """Give a page of a unit's events: those after a number, or with `before` the last ones before it."""
     unit = str(request.path_params["unit"])
     service = _service(request)
     await service.admit(request, "read")
     after, most = _number(request, "after", 0), min(_number(request, "limit", 100), _MOST_IN_PAGE)
-    rows = await asyncio.to_thread(service.ledger.store.history, unit, after, max(most, 1))
-    if not rows and after == 0:
+    before = _number(request, "before", 0) if "before" in request.query_params else None
+    rows = await asyncio.to_thread(service.ledger.store.history, unit, after, max(most, 1), before)
+    if not rows and after == 0 and before is None:
         raise RefusedError(404, "unknown-unit", f"the log has no unit {unit!r}", unit=unit)
     segments = service.ledger.segments
     events = [row_document(row) | ({} if row.seq in segments else {"void": True}) for row in rows]
-    following = rows[-1].seq if len(rows) == most else None
-    return answer(ordered_json({"unit": unit, "events": events, "next": following}))
+    full = len(rows) == most
+    following = rows[-1].seq if full and before is None else None
+    earlier = rows[0].seq if full and before is not None else None
+    return answer(ordered_json({"unit": unit, "events": events, "next": following, "previous": earlier}))
 
 
 # -- decisions ------------------------------------------------------------------------------------------
@@ -235,11 +247,17 @@ async def get_plant(request: Http) -> Response[bytes]:
     if service.plant_cache is None or (
         service.plant_cache[1] != seq and now - service.plant_cache[0] > _PLANT_FRESH
     ):
-        text = await service.wait(service.ledger.ask(lambda engine: ordered_json(plant_document(engine))))
-        service.plant_cache = (now, seq, text)
+        words, learned = await service.wait(
+            service.ledger.ask(lambda engine: (plant_document(engine), learned_of(engine.fleet)))
+        )
+        if learned is not None:  # not in the thread of the ledger, for whom readings wait
+            words["rows"] = await asyncio.to_thread(learned_rows, learned)
+        service.plant_cache = (now, seq, ordered_json(words))
     found = msgspec.json.decode(service.plant_cache[2])
     alarms = await asyncio.to_thread(service.ledger.store.alarms)
-    found["alarms"] = [row_document(row, with_why=False) for row in alarms]
+    segments = service.ledger.segments  # alarms before a rollback count no more
+    found["alarms"] = [row_document(row, with_why=False) for row in alarms if row.seq in segments]
+    found["role"] = service.tokens.role(request.headers.get("authorization"))
     found["log"] = {"events": service.ledger.head[0], "hash": service.ledger.head[1]}
     return answer(ordered_json(found))
 
@@ -308,21 +326,10 @@ async def get_schema() -> Response[bytes]:
     return answer(ordered_json(openapi_document()))
 
 
-@get("/")
-async def get_page() -> Response[bytes]:
-    """Show the page of the plant."""
-    found = answer(await asyncio.to_thread(PAGE.read_text, "utf-8"), media="text/html; charset=utf-8")
-    found.headers["Content-Security-Policy"] = (
-        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; "
-        "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    found.headers["X-Content-Type-Options"] = "nosniff"
-    return found
-
-
 HANDLERS = (
     post_reading, post_readings, get_units, get_unit, put_unit, delete_unit, get_history, get_decision,
     post_override, get_plant, get_events, healthz, readyz, get_metrics, get_schema, get_page,
+    get_page_file,
 )  # fmt: skip
 
 

@@ -31,11 +31,12 @@ from sqlalchemy import (
     inspect,
     make_url,
     select,
+    text,
     update,
 )
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from .events import CONFIGURATION, FIRST_HASH, ROLLBACK, LiveError, Row
+from .events import ALARM, CONFIGURATION, FIRST_HASH, ROLLBACK, LiveError, Row
 from .server_lock import FileLock, holder_text, in_use
 
 FORMAT = "1"
@@ -45,6 +46,9 @@ _PAGE = 2000  # rows that are read at a time
 _tables = MetaData()
 # A SQLite key counts only as the number of the row where its type is INTEGER.
 _number = BigInteger().with_variant(Integer(), "sqlite")
+# Events that are few among the readings, and are looked for among all of them.
+_RARE = (ALARM, CONFIGURATION, ROLLBACK)
+_is_rare = text(" OR ".join(f"kind = '{kind}'" for kind in _RARE))
 events = Table(
     "events",
     _tables,
@@ -63,6 +67,7 @@ events = Table(
     Column("hash", String(64), nullable=False),
     Index("events_key", "key"),
     Index("events_unit", "unit", "step"),
+    Index("events_rare", "kind", "seq", sqlite_where=_is_rare, postgresql_where=_is_rare),
 )
 snapshots = Table(
     "snapshots",
@@ -239,14 +244,21 @@ class Store:
                 return
             after = found[-1].seq
 
-    def history(self, unit: str | None, after: int, most: int) -> list[Row]:
-        """Return rows after a number, without their data: of one unit, or of the plant."""
+    def history(self, unit: str | None, after: int, most: int, before: int | None = None) -> list[Row]:
+        """Return rows after a number, without their data: of one unit, or of the plant.
+
+        With `before`, these are the last rows before that number; 0 for the last ones of all.
+        """
         columns = [column for column in _in_order if column.name != "data"]
-        page = select(*columns).where(events.c.seq > after).order_by(events.c.seq).limit(most)
+        order = events.c.seq if before is None else events.c.seq.desc()
+        page = select(*columns).where(events.c.seq > after).order_by(order).limit(most)
+        if before:
+            page = page.where(events.c.seq < before)
         if unit is not None:
             page = page.where(events.c.unit == unit)
         with self.engine.connect() as connection:
-            return [Row(**row._mapping, data=None) for row in connection.execute(page)]
+            rows = [Row(**row._mapping, data=None) for row in connection.execute(page)]
+        return rows if before is None else rows[::-1]
 
     def overrides(self, unit: str, seq: int) -> list[Row]:
         """Return the overrides of a unit after an event, up to its next reading."""
@@ -266,17 +278,15 @@ class Store:
 
     def alarms(self, most: int = 100) -> list[Row]:
         """Return the last alarms, the newest first."""
-        page = select(*_in_order).where(events.c.kind == "alarm").order_by(events.c.seq.desc()).limit(most)
-        return self._all(page)
+        return self._all(_rare(ALARM).order_by(events.c.seq.desc()).limit(most))
 
     def configuration(self) -> Row | None:
         """Return the last configuration."""
-        page = select(*_in_order).where(events.c.kind == CONFIGURATION)
-        return self._one(page.order_by(events.c.seq.desc()).limit(1))
+        return self._one(_rare(CONFIGURATION).order_by(events.c.seq.desc()).limit(1))
 
     def rollbacks(self) -> list[Row]:
         """Return the rows of rollbacks, in order."""
-        return self._all(select(*_in_order).where(events.c.kind == ROLLBACK).order_by(events.c.seq))
+        return self._all(_rare(ROLLBACK).order_by(events.c.seq))
 
     def head_hash(self) -> tuple[int, str, str]:
         """Return the number, the hash and the time of the last row."""
@@ -374,6 +384,11 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _rare(kind: str) -> Any:
+    """Return the query of the rows of a rare kind; the index is for kinds that the query spells out."""
+    return select(*_in_order).where(text(f"kind = '{kind}'"))
 
 
 def _values(row: Row) -> tuple[Any, ...]:

@@ -87,3 +87,11 @@ class Tokens:
         if ROLES.index(has) < ROLES.index(role):
             raise RefusedError(403, "role-too-small", f"the token {name!r} may {has}, which needs {role}")
         return name
+
+    def role(self, header: str | None) -> str | None:
+        """Return the role of the token in an `Authorization` header; `admin` if no token is wanted."""
+        if not self.wanted:
+            return ROLES[-1]
+        with self._lock:
+            found = self._known.get(digest((header or "").partition(" ")[2].strip()))
+        return None if found is None else found[1]
