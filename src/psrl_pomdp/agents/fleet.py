@@ -53,7 +53,7 @@ from .compiled_policy import new_sampled_filter, policy_of
 from .current_episode import CurrentEpisode, before_first_episode, likelihoods, new_clock, start_clock
 from .deferred_work import PlannedNext, Work
 from .episode_records import EpisodeRecord, Info
-from .fleet_units import FleetUnit, Log, condition_on_log
+from .fleet_units import FleetUnit, Log, condition_on_log, log_place
 from .planning_budget import PlanningBudget
 from .schedules import DoublingSchedule, Schedule, TSDESchedule
 
@@ -502,9 +502,8 @@ class Fleet(AtomicCalls):
     def _learn(self, logs: Sequence[Log]) -> None:
         self._remember_posterior()
         for i, log in enumerate(logs):
-            place = f"log {i}" if log.name is None else f"log {i} ({log.name})"
             posterior = self.posterior.new_unit()
-            condition_on_log(posterior, self.setting, log, place)
+            condition_on_log(posterior, self.setting, log, log_place(i, log))
             ended = FleetUnit(log.name or f"log {i}", posterior, present=False)
             self._ended.append(ended)
             self.n_observations += ended.time

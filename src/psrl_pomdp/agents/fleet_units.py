@@ -73,6 +73,11 @@ class FleetUnit:
         return np.asarray(self.posterior.expected_counts)
 
 
+def log_place(number: int, log: Log) -> str:
+    """Return how error messages call a log."""
+    return f"log {number}" if log.name is None else f"log {number} ({log.name})"
+
+
 def condition_on_log(posterior: Any, setting: Setting, log: Log, place: str) -> None:
     """Condition the posterior of a new unit on its log; an error names the log by `place`.
 
