@@ -117,7 +117,7 @@ def test_logs_at_the_door() -> None:
                 setattr(self, name, getattr(inner, name))
 
     with pytest.raises(InvalidModelError, match=r"posterior of a Alone has no method new_unit\(\)"):
-        PSRLAgent(Alone(), budget=COARSE).learn(logs=LOGS)
+        PSRLAgent(Alone(), budget=COARSE).learn(logs=LOGS)  # type: ignore[arg-type]
 
 
 # -- what was really done -----------------------------------------------------------------------------

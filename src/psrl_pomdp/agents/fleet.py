@@ -53,6 +53,7 @@ from .compiled_policy import new_sampled_filter, policy_of
 from .current_episode import CurrentEpisode, before_first_episode, likelihoods, new_clock, start_clock
 from .deferred_work import PlannedNext, Work
 from .episode_records import EpisodeRecord, Info
+from .explanation import Explanation, explain_unit, observation_words
 from .fleet_units import FleetUnit, Log, condition_on_log, log_place
 from .planning_budget import PlanningBudget
 from .schedules import DoublingSchedule, Schedule, TSDESchedule
@@ -245,7 +246,9 @@ class Fleet(AtomicCalls):
         else:
             action = unit.action if taken is None else action_number(self.setting, taken)
             self._process_observation(unit, action, observation, cost)
-        unit.action = self._choose_action(unit)
+        unit.observed = observation_words(self.setting, observation, first=unit.action is None)
+        unit.late = self.following is not None
+        unit.action = unit.chosen = self._choose_action(unit)
         return unit.action
 
     def _start(self, unit: FleetUnit, observation: Observation) -> None:
@@ -566,6 +569,10 @@ class Fleet(AtomicCalls):
     def present_record(self) -> EpisodeRecord:
         """The record of the current episode."""
         return reporting.record_of(self)
+
+    def explain(self, unit: str) -> Explanation:
+        """Return why a unit has its last action: data, and with `str()` a few sentences."""
+        return self._undisturbed(explain_unit, self, unit)
 
     def info(self, unit: str) -> Info:
         """Return the state of the fleet and of one unit at the action that it chose last."""

@@ -56,6 +56,9 @@ class _Unit(msgspec.Struct):
     present: bool
     episode: int | None
     has_upcoming: bool
+    chosen: int | None = None
+    late: bool = False
+    observed: str = ""
 
 
 class _Episode(msgspec.Struct):
@@ -194,7 +197,10 @@ class _Stored:
         if unit.upcoming is not None:
             self.arrays[f"unit.{i}.upcoming"] = unit.upcoming.belief[:, 0]
         posterior = numbers[id(unit.posterior)]
-        return _Unit(unit.name, posterior, unit.action, unit.present, episode, unit.upcoming is not None)
+        return _Unit(
+            unit.name, posterior, unit.action, unit.present, episode, unit.upcoming is not None, unit.chosen,
+            unit.late, unit.observed,
+        )  # fmt: skip
 
 
 def from_bytes(
@@ -332,7 +338,9 @@ def _unit_in(
     unit = FleetUnit(given.name, posteriors[_number(contents, "unit", given.posterior, posteriors)])
     if given.action is not None:
         unit.action = _checked_number(contents, "action", given.action, fleet.setting.n_actions)
-    unit.present = given.present
+    if given.chosen is not None:
+        unit.chosen = _checked_number(contents, "chosen", given.chosen, fleet.setting.n_actions)
+    unit.present, unit.late, unit.observed = given.present, given.late, given.observed
     if given.episode is not None:
         episode = episodes[_number(contents, "episode", given.episode, episodes)]
         unit.episode = episode.with_belief(_belief_in(fleet, contents, f"unit.{i}.belief"))

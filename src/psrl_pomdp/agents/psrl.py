@@ -56,6 +56,7 @@ from .current_episode import (
     start_clock,
 )
 from .episode_records import REASONS, EpisodeRecord, Info
+from .explanation import Explanation, explain_agent, observation_words
 from .fleet_units import Log
 from .log_learning import learn_from_log
 from .planning_budget import PlanningBudget, Tolerance
@@ -121,6 +122,7 @@ class PSRLAgent(AtomicCalls):
         self.posterior: Any = prior.posterior(self.posterior_rng)  # f_t
         self.step_codes = step_codes_of(prior)  # how actions and observations become numbers
         self.action: int | None = None  # a_t
+        self.observed = ""  # o_t in words, for `explain`; empty after `play`, and in files
         # 1 if the observation after the action has already updated the posterior, as between calls of `play`.
         self.observation_processed = 0
         self.episode_clock = new_clock(prior.setting, self.schedule)  # t, m̃_t and the end of the episode
@@ -174,6 +176,7 @@ class PSRLAgent(AtomicCalls):
         else:
             action = self.action if taken is None else action_number(self.setting, taken)
             self._process_observation(action, observation, cost)
+        self.observed = observation_words(self.setting, observation, first=self.action is None)
         self.action = self.choose_action()
         if self.current_episode.start == self.episode_clock.clock[steps.T]:  # the plan is new
             episode_planning.warn_of_coarse_plan(self)
@@ -297,6 +300,7 @@ class PSRLAgent(AtomicCalls):
         were drawn ahead. Returns how many actions were taken. If the call raises, the agent is as it was
         before, but the environment is not.
         """
+        self.observed = ""
         return self._atomically(
             compiled_driver.run_compiled, self, world, uniforms, actions, readings, begin, ahead
         )
@@ -411,6 +415,16 @@ class PSRLAgent(AtomicCalls):
     def info(self) -> Info:
         """The present state: the episode, θ_k and its belief, the plan, and the values of the actions."""
         return self._undisturbed(reporting.info_of, self)
+
+    def explain(self) -> Explanation:
+        """Return why the last action was chosen: data, and with `str()` a few sentences.
+
+        Raises
+        ------
+        OutOfOrderError
+            If no action was chosen so far.
+        """
+        return self._undisturbed(explain_agent, self)
 
     @property
     def fit(self) -> ModelFit | None:
