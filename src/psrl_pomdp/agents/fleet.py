@@ -49,6 +49,7 @@ from ..protocols import (
 )
 from . import agent_state, deferred_work, episode_planning, reporting
 from . import compiled_steps as steps
+from . import watch as watching
 from .compiled_policy import new_sampled_filter, policy_of
 from .current_episode import CurrentEpisode, before_first_episode, likelihoods, new_clock, start_clock
 from .deferred_work import PlannedNext, Work
@@ -64,7 +65,7 @@ Samples = Literal["shared", "own"]
 # `_remember` and `_snapshot` copy.
 _REPLACED = (
     "_units", "following", "current_episode", "plans", "last_plan", "late_steps", "n_observations",
-    "warned_of_coarse_plan",
+    "warned_of_coarse_plan", "alarms",
 )  # fmt: skip
 
 
@@ -99,6 +100,8 @@ class Fleet(AtomicCalls):
         "shared": all units play for one sampled kernel; "own": each unit samples its own.
     wait
         Whether `act` waits for plans and refreshes of the ensemble. If not, see `work` and `adopt`.
+    false_alarm_rate
+        α, the largest probability of an alarm by `watch` if the model is right, over the whole life.
 
     Raises
     ------
@@ -122,6 +125,7 @@ class Fleet(AtomicCalls):
         planner: Planner = plan,
         samples: Samples = "shared",
         wait: bool = True,
+        false_alarm_rate: float = watching.LEVEL,
     ) -> None:
         check_protocol(prior)
         for name, given, kind in (("schedule", schedule, Schedule), ("budget", budget, PlanningBudget)):
@@ -129,6 +133,8 @@ class Fleet(AtomicCalls):
                 raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
         if samples not in ("shared", "own"):
             raise InvalidModelError(f"samples is {samples!r}: it must be 'shared' or 'own'")
+        if not 0.0 < false_alarm_rate < 1.0:
+            raise InvalidModelError(f"false_alarm_rate is {false_alarm_rate!r}: a number between 0 and 1")
         super().__init__()
         finite = isinstance(prior, FiniteSupport)
         warn_of_labels(prior, stacklevel=3)  # the caller of the constructor
@@ -170,6 +176,9 @@ class Fleet(AtomicCalls):
         self._units: dict[str, FleetUnit] = {}
         self._ended: list[FleetUnit] = []  # logs, and earlier histories of units that came back
         self.following: PlannedNext | None = None  # the kernel that is being planned for
+        self.false_alarm_rate = float(false_alarm_rate)
+        self.alarms: tuple[watching.Alarm, ...] = ()
+        self._e_values = watching.FleetEValues()
 
     # -- Algorithm 1 for all units --------------------------------------------------------------
 
@@ -272,6 +281,7 @@ class Fleet(AtomicCalls):
         unit.posterior.update_reading(action, reading)
         self.expected_counts += unit.expected_counts - before
         self.n_observations += 1
+        self.alarms = watching.alarms_after(self, unit, self._e_values)
         ruled_out = unit.episode is not None and not unit.episode.observe(codes, action, reading)
         if unit.upcoming is not None and self.following is not None:
             likelihood = likelihoods(codes, self.following.sample.setting, action, reading)
@@ -510,6 +520,7 @@ class Fleet(AtomicCalls):
             ended = FleetUnit(log.name or f"log {i}", posterior, present=False)
             self._ended.append(ended)
             self.n_observations += ended.time
+            self.alarms = watching.alarms_after(self, ended, self._e_values)
         self.expected_counts[...] = self._sum_of_counts()
 
     # -- work that is done elsewhere ------------------------------------------------------------
@@ -555,6 +566,16 @@ class Fleet(AtomicCalls):
         if found is None:
             raise UnknownNameError(f"no unit is named {name!r}" + did_you_mean(name, self._units))
         return found
+
+    @property
+    def watch(self) -> watching.Watch:
+        """The alarms so far: units whose readings do not come as the model predicts them.
+
+        If the model is right, the probability that there ever is an alarm is at most `false_alarm_rate`, on
+        average over the prior. A unit has one alarm for each of its histories; when its sensor has been
+        repaired, let it leave and come back.
+        """
+        return self._undisturbed(watching.watch_of, self)
 
     @property
     def pseudo_counts(self) -> Index:
@@ -648,6 +669,7 @@ class Fleet(AtomicCalls):
         for restore in reversed(snapshot.undo):
             restore()
         vars(self).update(snapshot.replaced)
+        self._e_values.forget()
         for array, values in zip((*self.episode_clock, self.expected_counts), snapshot.arrays, strict=True):
             array[...] = values
         del self.episodes[snapshot.n_episodes :]

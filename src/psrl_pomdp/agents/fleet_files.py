@@ -40,6 +40,7 @@ from .serialization import (
     setting_out,
 )
 from .serialization_checks import budget_in, has_sizes, record_in, record_row
+from .watch import LEVEL, Alarm
 
 if TYPE_CHECKING:
     from .fleet import Fleet
@@ -102,6 +103,8 @@ class FleetMetadata(SettingMetadata, kw_only=True):
     by_kernel: dict[str, int]
     last_plan: int | None
     n_plans: int
+    false_alarm_rate: float = LEVEL
+    alarms: list[Alarm] = msgspec.field(default_factory=list)
 
 
 def to_bytes(fleet: Fleet) -> bytes:
@@ -148,6 +151,8 @@ def to_bytes(fleet: Fleet) -> bytes:
         "last_plan": None if fleet.last_plan is None else stored.plan(fleet.last_plan),
         "episodes": stored.episodes,
         "n_plans": len(stored.plans),
+        "false_alarm_rate": fleet.false_alarm_rate,
+        "alarms": list(fleet.alarms),
     }
     arrays["words"] = np.frombuffer(msgspec.json.encode(metadata), np.uint8)
     return pack(arrays)
@@ -252,7 +257,9 @@ def _new_fleet(
         budget=budget_in(contents, metadata.budget, None),
         samples=metadata.samples,
         wait=metadata.wait,
+        false_alarm_rate=metadata.false_alarm_rate,
     )
+    fleet.alarms = tuple(metadata.alarms)
     posterior.wait_for_refreshes(metadata.wait)
     posterior.set_refresh_due(metadata.refresh_due)
     fleet.rng, fleet.posterior_rng, fleet.posterior = rng, posterior_rng, posterior

@@ -17,7 +17,14 @@ from . import filter_bank as filtering
 from .encoding import State, action_number
 from .joined_groups import JoinedGroups
 from .learned_tables import TablePosterior
-from .model_fit import Departure, ModelFit, compared_readings, model_fit, saved_test
+from .model_fit import (
+    Departure,
+    ModelFit,
+    compared_readings,
+    model_fit,
+    present_and_largest,
+    saved_test,
+)
 from .saved_states import units_in
 from .step_codes import Reading, StepCodes
 
@@ -186,6 +193,16 @@ class FilteredKernels(TablePosterior):
     def fit(self) -> ModelFit | None:
         """Whether readings have come as they were predicted; None if they cannot be tested."""
         return model_fit(self._filters.test, self._codes)
+
+    @property
+    def unit_number(self) -> int:
+        """The number of this unit in `units`."""
+        return self._number
+
+    @property
+    def log_e_values(self) -> tuple[float, float]:
+        """The logarithms of the present and of the largest e-value of `fit`, which takes longer."""
+        return present_and_largest(self._filters.test)
 
     def predictive_check(self) -> tuple[Departure, ...]:
         """Return how often each reading came lately after each action, and how often it was expected.

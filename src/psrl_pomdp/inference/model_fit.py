@@ -137,6 +137,11 @@ def model_fit(test: PredictiveTest, codes: StepCodes) -> ModelFit | None:
     )
 
 
+def present_and_largest(test: PredictiveTest) -> tuple[float, float]:
+    """Return the logarithms of the present and of the largest e-value."""
+    return float(testing.log_total(test.numbers)), float(test.numbers[testing.LARGEST])
+
+
 def _part(test: PredictiveTest, first: int) -> Array:
     """Return the numbers of the four alternatives from a place on."""
     return test.numbers[first : first + 4]
