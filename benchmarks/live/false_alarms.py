@@ -28,7 +28,7 @@ from psrl_pomdp import FinitePrior, Fleet, GaussianSensor, Setting  # noqa: E402
 RATES = (0.03, 0.06, 0.12)
 COST = [[0.0, 1.0], [0.4, 0.4]]
 TABLE = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
-WRONG_BY_A_TENTH = TABLE + [[-0.1, 0.0, 0.1], [-0.1, 0.0, 0.1]]
+WRONG_BY_A_TENTH = np.array([[0.6, 0.2, 0.2], [0.0, 0.3, 0.7]])
 MEANS = np.array([0.0, 2.0])
 UNITS = ("a", "b", "c")
 FAULTY, BEGIN = "b", 100

@@ -73,6 +73,7 @@ class Watch:
     e_values: dict[str, float]  # the present E_k of each unit
     e_value: float  # F, that of the fleet
     readings: int  # that were compared with the model
+    histories: int  # of units, and of logs
     tested: bool  # False if readings of this setting cannot be compared with the model
 
     @property
@@ -98,6 +99,7 @@ class Watch:
             "e_values": {unit: _finite(value) for unit, value in self.e_values.items()},
             "e_value": _finite(self.e_value),
             "readings": self.readings,
+            "histories": self.histories,
             "tested": self.tested,
         }
 
@@ -106,8 +108,9 @@ class Watch:
         if not self.tested:
             return "The readings of this setting cannot be compared with the model."
         if not self.alarms:
+            units = f"{self.histories} unit{'s' * (self.histories != 1)}"
             return (
-                f"No alarm in {self.readings:,} readings of {len(self.e_values)} units "
+                f"No alarm in {self.readings:,} readings of {units} "
                 f"(false-alarm rate {100 * self.level:g} % over the whole life)."
             )
         return "\n".join(str(alarm) for alarm in self.alarms)
@@ -175,6 +178,7 @@ def watch_of(fleet: Fleet) -> Watch:
         e_values={u.name: _exp(logs[numbers[id(u.posterior)]]) for u in fleet.all_units("units")},
         e_value=total,
         readings=sum(fit.readings for fit in fits),
+        histories=sum(posterior.time > 0 for posterior in posteriors[1:]),
         tested=bool(fits) or isinstance(getattr(posteriors[0], "fit", None), ModelFit),
     )
 
