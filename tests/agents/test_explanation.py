@@ -9,7 +9,16 @@ import pytest
 
 from density_settings import setting_of
 from own_priors import WearPrior
-from psrl_pomdp import DirichletPrior, FinitePrior, Fleet, OutOfOrderError, PSRLAgent, Units, UnknownNameError
+from psrl_pomdp import (
+    DirichletPrior,
+    FinitePrior,
+    Fleet,
+    OutOfOrderError,
+    PSRLAgent,
+    Units,
+    UnknownNameError,
+    simulate,
+)
 from random_agents import COARSE, family
 
 
@@ -130,3 +139,15 @@ def test_without_names_and_with_real_numbers() -> None:
     other = PSRLAgent(WearPrior(), budget=COARSE)
     other.act(1)
     assert "after observation 1" in str(other.explain())
+
+
+def test_after_a_simulated_run() -> None:
+    """Compiled loops keep no observation; the next `act` does."""
+    prior = named()
+    agent = PSRLAgent(prior, seed=3, budget=COARSE)
+    simulate(prior.model(0), agent, 20, seed=3)
+    why = agent.explain()
+    assert why.advantages[why.actions.index(why.action)] == 0.0
+    assert why.observed is None
+    agent.act("low")
+    assert agent.explain().observed == "low"

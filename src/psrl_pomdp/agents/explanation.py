@@ -187,9 +187,8 @@ def explain_agent(agent: PSRLAgent) -> Explanation:
     """Return why an agent of one system chose its last action."""
     if agent.action is None or not agent.current_episode.number:
         raise OutOfOrderError("explain: no action was chosen so far")
-    return _explained(
-        agent, agent.current_episode, agent.posterior, (agent.action, agent.action), agent.observed or None
-    )
+    actions = agent.action, agent.action
+    return _explained(agent, agent.current_episode, agent.posterior, actions, agent.observed or None)
 
 
 def explain_unit(fleet: Fleet, name: str) -> Explanation:
