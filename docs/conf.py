@@ -47,6 +47,7 @@ nitpick_ignore_regex = [
     ),  # buffers
     (r"py:class", r"psrl_pomdp\.testing\.calibration\.History"),
     (r"py:class", r"psrl_pomdp\.models\.setting_parts\.SensorItself"),
+    (r"py:class", r"psrl_pomdp\.agents\.(current_episode\.CurrentEpisode|deferred_work\.\w+)"),  # internal
 ]
 suppress_warnings = ["config.cache"]
 
