@@ -357,7 +357,7 @@ def _unexpected(setting: Setting, state: int, observed: Index, own: Array) -> It
         return
     came = np.bincount(observed, minlength=n_kinds) / len(observed)
     expected = setting.observation[:, state].mean(axis=0)
-    kind = int(np.argmax(np.abs(came - expected)))
+    kind = int(np.argmax(np.abs(came - expected) / np.sqrt(np.maximum(expected, 1e-3))))
     yield (
         f"readings that are labelled {setting.names.state(state)} do not come as the sensor says: "
         f"{setting.names.observation(kind)} came in {came[kind]:.0%} of {len(observed)}, and "

@@ -32,13 +32,13 @@ Examples:
 )  # fmt: skip
 @json_option
 def command(path: str, level: float, as_json: bool) -> None:
-    """Show what a saved fleet or agent has learned, and whether its readings come as predicted.
+    """Show what a saved fleet or agent has learned, and whether its observations come as predicted.
 
     The alarms come first. Under the model, the probability of any alarm over the whole life is at most the
-    stated rate. Then come the units whose readings speak most against the model (an e-value of 100 is
-    evidence of 100 to 1), the readings that lately came most differently from what was expected, the mean
-    and an interval of each unknown number beside those of the prior, and hidden states whose names cannot be
-    learned. The exit code is 0 without an alarm, 3 with one, and 1 after an error.
+    stated rate. Then come the units whose observations speak most against the model (an e-value of 100
+    is evidence of 100 to 1), the observations that lately came most differently from what was expected, the
+    mean and an interval of each unknown number beside those of the prior, and hidden states whose names
+    cannot be learned. The exit code is 0 without an alarm, 3 with one, and 1 after an error.
     """
     found = loaded(path)
     document = diagnosis(found, level)

@@ -51,26 +51,32 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--sensor-worth", type=click.FloatRange(min=0, min_open=True), metavar="N",
-    help="Learn the observation model, too: that of the model is worth N readings in each state.  [default: "
-    "it is exact]",
+    help="Learn the observation model, too: that of the model is worth N observations in each state.  "
+    "[default: it is exact]",
 )  # fmt: skip
 @click.option("--unit", default="unit", show_default=True, help="The column with the name of the unit.")
 @click.option("--time", "when", default="time", show_default=True, help="The column with numbers or dates.")
 @click.option(
     "--reading", "readings", multiple=True, default=("reading",), show_default=True,
-    help="The column with the readings; several for vectors.",
+    help="The column with the observations; several for vectors.",
 )  # fmt: skip
 @click.option(
-    "--action", default="action", show_default=True, help="The column with the action after the reading."
+    "--action", default="action", show_default=True, help="The column with the action after the observation."
 )
-@click.option("--cost", help="The column with the cost of the action, if the model says that costs are seen.")
-@click.option("--state", help="A column with true states, where known: they are compared with the readings.")
+@click.option(
+    "--cost", metavar="COLUMN",
+    help="The column with the cost of the action, if the model says that costs are seen.  [default: none]",
+)  # fmt: skip
+@click.option(
+    "--state", metavar="COLUMN",
+    help="A column with true states, where known, which are compared with the observations.  [default: none]",
+)  # fmt: skip
 @click.option(
     "--gap-action", metavar="ACTION",
     help="The action at times that are missing in the file.  [default: a gap counts as one step]",
 )  # fmt: skip
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the random numbers."
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all random numbers."
 )
 @click.option(
     "-o", "--output", default="fleet.npz", show_default=True, metavar="FLEET.npz",
@@ -96,16 +102,16 @@ def command(
 ) -> None:
     """Learn from a CSV file with the logs of many units, and write a fleet.
 
-    The first line of the file names its columns. Every other line has the reading of one unit at one time,
-    and the action that was taken after it. Lines may be in any order. Readings, actions and states are the
-    names or the numbers of the model; an empty field, NA or nan is a missing reading. The last line of a unit
-    may lack its action.
+    The first line of the file names its columns. Every other line has the observation of one unit at one
+    time, and the action that was taken after it. Lines may be in any order. Observations, actions and states
+    are the names or the numbers of the model; an empty field, NA or nan is a missing observation. The last
+    line of a unit may lack its action.
 
     All units are assumed to have the same dynamics, which are learned, whatever the model says of them. If
     lines cannot be used, each of them is named on stderr with its number, its column and what is allowed, and
-    nothing is written. What merely looks wrong is a warning: gaps in time, states whose readings are alike,
-    labels that contradict the sensor or the possible transitions, and units whose readings do not come as the
-    model predicts them.
+    nothing is written. What merely looks wrong is a warning: gaps in time, states whose observations are
+    alike, labels that contradict the sensor or the possible transitions, and units whose observations do not
+    come as the model predicts them.
 
     The fleet is a file for `psrl-pomdp diagnose` and `Fleet.load`. The exit code is 0, or 1 after an error.
     """
