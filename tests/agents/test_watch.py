@@ -73,7 +73,7 @@ def test_the_value_of_the_fleet_is_the_weighted_sum_at_every_step() -> None:
         fits = [posterior.fit.e_value for posterior in fleet.posterior.units[1:]]
         expected = sum(e / (k * (k + 1)) for k, e in enumerate(fits, start=1)) + 1 / (len(fits) + 1)
         assert fleet.watch.e_value == pytest.approx(expected)
-        assert fleet._e_values.total(fleet.posterior.units, 1) == pytest.approx(expected)
+        assert fleet._e_values.total(fleet.unit("a").posterior) == pytest.approx(expected)
         assert fleet.watch.e_values == pytest.approx(dict(zip("abc", fits, strict=False)))
     assert fleet.watch.e_value > 10.0  # so that the sums above are not sums of constants
 

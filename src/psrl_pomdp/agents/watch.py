@@ -135,16 +135,21 @@ class FleetEValues:
         """Forget the values, which are then computed anew."""
         self._values: Array | None = None
 
-    def total(self, posteriors: tuple[Any, ...], changed: int) -> float:
-        """Return F after a reading of history `changed`; number 0 is the posterior without a unit."""
+    def total(self, posterior: Any) -> float:
+        """Return F after a reading of a history, whose posterior is given; number 0 has no unit."""
+        changed = posterior.unit_number
+        if self._values is not None and len(self._values) == posterior.n_units:
+            self._values[changed] = _weighted(posterior, changed)
+            return float(self._values.sum()) + 1.0 / len(self._values)  # Σ w_k of those to come
+        posteriors = posterior.units
         if self._values is None or len(self._values) > len(posteriors):
             self._values = np.array([0.0, *(_weighted(p, k) for k, p in enumerate(posteriors[1:], start=1))])
         elif len(self._values) < len(posteriors):
             begun = len(self._values)
             more = [_weighted(p, k) for k, p in enumerate(posteriors[begun:], start=begun)]
             self._values = np.concatenate([self._values, more])
-        self._values[changed] = _weighted(posteriors[changed], changed)
-        return float(self._values.sum()) + 1.0 / len(posteriors)  # Σ w_k of those to come is 1/(K + 1)
+        self._values[changed] = _weighted(posterior, changed)
+        return float(self._values.sum()) + 1.0 / len(posteriors)
 
 
 def alarms_after(fleet: Fleet, unit: FleetUnit, values: FleetEValues) -> tuple[Alarm, ...]:
@@ -153,7 +158,7 @@ def alarms_after(fleet: Fleet, unit: FleetUnit, values: FleetEValues) -> tuple[A
     k = int(getattr(posterior, "unit_number", 0))
     if not k:
         return before
-    total = values.total(fleet.posterior.units, k)
+    total = values.total(posterior)
     largest = posterior.log_e_values[1]
     threshold = -math.log(fleet.false_alarm_rate * weight(k))
     if largest >= threshold:

@@ -200,6 +200,11 @@ class FilteredKernels(TablePosterior):
         return self._number
 
     @property
+    def n_units(self) -> int:
+        """The number of units with the same θ."""
+        return len(self._shared.units)
+
+    @property
     def log_e_values(self) -> tuple[float, float]:
         """The logarithms of the present and of the largest e-value of `fit`, which takes longer."""
         return present_and_largest(self._filters.test)
