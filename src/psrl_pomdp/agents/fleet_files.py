@@ -220,9 +220,16 @@ class _Stored:
 
 
 def from_bytes(
-    kind: type[Fleet], data: bytes, name: str, prior: Prior | None = None, schedule: Schedule | None = None
+    kind: type[Fleet],
+    data: bytes,
+    name: str,
+    prior: Prior | None = None,
+    schedule: Schedule | None = None,
+    wait: bool | None = None,
 ) -> Fleet:
     """Return a fleet that continues as the saved one would have; `name` is for error messages.
+
+    `wait` replaces that of the file, if it is given.
 
     Raises `ParseError` or another `InvalidModelError` if the bytes are not a saved fleet.
     """
@@ -231,6 +238,10 @@ def from_bytes(
     with as_saved_agent(name):
         if metadata.own_schedule and schedule is None:
             raise InvalidModelError("this fleet was saved with a schedule of your own: pass it again")
+        if wait is not None:
+            if wait and (metadata.following is not None or metadata.refresh_due):
+                raise InvalidModelError("this fleet has work that is due: it cannot begin to wait for it")
+            metadata.wait = wait
         fleet = _new_fleet(kind, contents, metadata, prior, schedule)
         plans = [
             plan_from_bytes(contents.packed(f"plan.{i}"), f"{name}: plan {i}", limit)
