@@ -84,7 +84,7 @@ class Pumps:
 
 
 def model() -> Any:
-    """What an engineer would write down: classes of wear, the meter, costs; which transitions are possible."""
+    """What an engineer would write down: classes of wear, meter, costs, which transitions are possible."""
     from psrl_pomdp import POMDP, Setting
 
     grid = np.linspace(0.0, 0.999, 1000)
@@ -144,7 +144,8 @@ def main() -> None:
         begun = time.perf_counter()
         subprocess.run([*cli, *fit], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         print(f"fit: {units} units, {options.log} days, {time.perf_counter() - begun:.0f} s")
-        print(f"{'':<34}{'cost a unit and day':>16}{'failures':>9}{'overhauls':>11}{'seconds':>9}", flush=True)
+        title = ("", "cost a unit and day", "failures", "overhauls", "seconds")
+        print("{:<34}{:>16}{:>9}{:>11}{:>9}".format(*title), flush=True)
 
         def one(name: str, rule: Callable[[int, list[str]], list[str]]) -> None:
             pumps = Pumps(units, days, options.seed + 1)
@@ -187,7 +188,9 @@ def no_learning(known: Any, names: list[str]) -> Callable[[int, list[str]], list
 
     mean = prior_of(known, "dirichlet", (1,)).mean
     fleet = Fleet(FinitePrior(known.setting, np.asarray(mean)[None]), seed=1)
-    return lambda day, seen: [ACTIONS[fleet.act(n, READINGS.index(r))] for n, r in zip(names, seen, strict=True)]
+    return lambda day, seen: [
+        ACTIONS[fleet.act(name, READINGS.index(r))] for name, r in zip(names, seen, strict=True)
+    ]
 
 
 def lonely(known: Any, logs: Any, names: list[str]) -> Callable[[int, list[str]], list[str]]:
