@@ -206,13 +206,13 @@ def lower_bound(model, value, discount):
         (shares,), dw = whole([row(pairs, len(points) - model.S, what)], what)
         rest = {t: x * dw for t, x in belief.items()}
         total, gain = [0] * columns, 0
-        for k, w in shares.items():
-            k, w = k + model.S, w * size
-            for t, x in points[k].items():
+        for k, share in shares.items():
+            place, w = k + model.S, share * size
+            for t, x in points[place].items():
                 rest[t] = rest.get(t, 0) - w * x
                 demand(rest[t] >= 0, f"{what}: in state {t}, the points are more than the belief")
-            total = [v + w * dp * x for v, x in zip(total, values[k].values())]
-            gain += w * dp * rises[k]
+            total = [v + w * dp * x for v, x in zip(total, values[place].values())]
+            gain += w * dp * rises[place]
         for t, x in rest.items():
             total = [v + x * y for v, y in zip(total, values[t].values())]
             gain += x * rises[t]

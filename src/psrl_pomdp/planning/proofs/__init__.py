@@ -1,1 +1,1 @@
-"""Proofs in exact arithmetic: the certificates of a plan as fractions, checked here or written for strangers."""
+"""Proofs in exact arithmetic: a plan's certificates as fractions, checked here or written for strangers."""

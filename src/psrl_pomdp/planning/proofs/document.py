@@ -1,7 +1,7 @@
 """Proofs as JSON, for `checker/check_proof.py`, the page beside it, and everybody who writes a checker.
 
-The manual describes the format (docs/certificates.md). All numbers but indices are text: decimals, exact as they
-are written, or fractions.
+The manual describes the format (docs/certificates.md). All numbers but indices are text: decimals, exact as
+they are written, or fractions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from ..._serialization.atomic_files import write_atomically
 from ...models import POMDP
 from ..plan_record import PlanRecord
 from .exact_check import exact_interval
-from .proof import LowerProof, Proof, UpperProof, proof_of
+from .making import proof_of
+from .parts import LowerProof, Proof, UpperProof
 from .rational_model import RationalModel, Row
 
 FORMAT, VERSION = "pomdp-bounds", 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from ..certificate_checks import CertificateError
-from .proof import LowerProof, Proof, Row, UpperProof, Whole, WholeModel, common_denominator, scaled
+from .parts import LowerProof, Proof, UpperProof, Whole, WholeModel, common_denominator, scaled
+from .rational_model import Row
 
 ZERO = Fraction(0)
 
@@ -31,7 +32,11 @@ def exact_costs(proof: Proof) -> tuple[Fraction, Fraction]:
 
 def exact_interval(proof: Proof) -> tuple[Fraction, Fraction]:
     """Return the bounds that a proof proves in the user's units."""
-    lower, upper = exact_costs(proof)
+    return in_units(proof, *exact_costs(proof))
+
+
+def in_units(proof: Proof, lower: Fraction, upper: Fraction) -> tuple[Fraction, Fraction]:
+    """Return bounds on scaled costs in the user's units."""
     units = proof.model.setting.units
     low, high = Fraction(repr(units.low)), Fraction(repr(units.high))
     total = Fraction(1) if proof.discount is None else 1 / (1 - proof.discount)
@@ -68,9 +73,7 @@ def _upper(
     return at_start + error / (1 if discount is None else 1 - discount)
 
 
-def _after_nodes(
-    proof: UpperProof, model: WholeModel, table: list[list[Fraction]]
-) -> list[list[Fraction]]:
+def _after_nodes(proof: UpperProof, model: WholeModel, table: list[list[Fraction]]) -> list[list[Fraction]]:
     """Return the expectation of a table [N][S] after each node and state."""
     unit = common_denominator(x for row in table for x in row)
     whole = [[scaled(x, unit) for x in row] for row in table]
@@ -126,19 +129,18 @@ class _Lower:
                     parts = self.read_off(belief, uses.get(o, {}), self.model.unit)
                     gain, value = gain + parts[0], value + min(parts[1:])
                 if gain < gain_here:
-                    raise CertificateError(
-                        f"the gain of place {i} is above what follows action {a}, by {float(gain_here - gain)!r}"
-                    )
+                    by = float(gain_here - gain)
+                    raise CertificateError(f"the gain of place {i} is {by!r} above what follows action {a}")
                 own = self.values[i][1 + (a if len(self.values[i]) > 2 else 0)]
                 spent = sum((x * costs[s] for s, x in place.items()), start=ZERO) / self.unit
                 here = (Fraction(own, self.value_unit) + gain_here - spent - factor * value) / size
                 error = here if error is None else max(error, here)
         assert error is not None
         at_start = ZERO
-        for belief, uses in zip(starts, self.proof.start, strict=True):
-            size = common_denominator(belief.values())
-            whole = {s: scaled(p, size) * self.unit for s, p in belief.items()}
-            parts = self.read_off(whole, uses, size)
+        for first, shares in zip(starts, self.proof.start, strict=True):
+            unit = common_denominator(first.values())
+            whole = {s: scaled(p, unit) * self.unit for s, p in first.items()}
+            parts = self.read_off(whole, shares, unit)
             at_start += parts[0] if self.discount is None else min(parts[1:])
         return at_start - error / (1 if self.discount is None else 1 - self.discount)
 

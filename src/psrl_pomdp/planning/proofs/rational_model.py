@@ -1,8 +1,9 @@
 """A model in exact fractions.
 
 A double is read as the shortest decimal number that stands for it: the double nearest to 0.85 becomes 85/100,
-which is what somebody wrote. Where the decimals of a row of probabilities do not sum to one, because the row
-was computed, its largest entry takes the difference.
+which is what somebody wrote. The decimals of a row of probabilities that was computed may not sum to one. They
+are then rounded to 15 digits after the point; if these do not sum to one either, the largest entry takes what
+is missing from the sum of all digits.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..certificate_checks import CertificateError
 
 Row = dict[int, Fraction]  # the entries that are not zero
 
+_ROUNDED_DIGITS = 15  # after the point, of probabilities such as 1 − 0.85, which is 0.15000000000000002
 _ROW_ERROR = Fraction(1, 10**9)  # by which the decimals of a row may miss one
 
 
@@ -37,6 +39,9 @@ def distribution(values: Array) -> Row:
     row = sparse_row(values)
     missing = 1 - sum(row.values(), start=Fraction(0))
     if missing:
+        rounded = {k: round(p, _ROUNDED_DIGITS) for k, p in row.items()}
+        if all(rounded.values()) and sum(rounded.values(), start=Fraction(0)) == 1:
+            return rounded
         if abs(missing) > _ROW_ERROR:
             raise CertificateError(f"probabilities sum to {float(1 - missing)!r}: no rounding explains that")
         row[max(row, key=lambda k: row[k])] += missing

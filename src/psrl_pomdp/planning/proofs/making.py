@@ -7,11 +7,11 @@ therefore rounded down, and cut until they fit exactly; the states make up what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
-from math import lcm
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,86 +21,12 @@ from ..certificate_checks import CertificateError
 from ..lower.certificate import LowerCertificate
 from ..lower.informed import InformedCertificate
 from ..plan_record import PlanRecord
+from .exact_check import exact_costs
+from .parts import LowerProof, Proof, UpperProof, Uses, Whole, WholeModel, common_denominator, scaled
 from .rational_model import RationalModel, Row, exact, sparse_row
 
 WEIGHT_UNIT = 10**17  # weights are multiples of its inverse
-
-Whole = dict[int, int]  # a row in whole numbers
-Uses = dict[int, Row]  # for each observation the weights of points in the next belief
-
-
-@dataclass(frozen=True)
-class UpperProof:
-    """A controller with vectors, and gains where the bound depends on the start."""
-
-    actions: list[int]  # [N]
-    successors: list[list[int]]  # [N][O]
-    vectors: list[list[Fraction]]  # [N][S]
-    gains: list[list[Fraction]] | None  # [N][S]
-    start: list[int]  # a node for each first observation
-
-
-@dataclass(frozen=True)
-class LowerProof:
-    """Values at places (the states, and then the points), and how points make up the next beliefs.
-
-    Doubles of a point do not sum to exactly one. Its value and its gain are for the point as it is.
-    """
-
-    points: list[Row]
-    values: list[list[Fraction]]  # [places][1, or A]
-    gains: list[Fraction] | None  # [places]
-    weights: list[list[Uses]]  # [places][A]
-    start: list[Row]  # the weights of points in each first belief
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A model and both sides of the proof; states are numbered among those that the start can reach."""
-
-    model: RationalModel
-    upper: UpperProof
-    lower: LowerProof
-    discount: Fraction | None
-
-
-class WholeModel:
-    """The probabilities of a model in whole numbers, on the states that its start can reach."""
-
-    def __init__(self, model: RationalModel) -> None:
-        place = {s: k for k, s in enumerate(model.reached)}
-        rows = [
-            [{(place[t], o): p for (t, o), p in model.after(s, a).items()} for s in model.reached]
-            for a in range(len(model.cost))
-        ]
-        self.unit = common_denominator(p for kernel in rows for row in kernel for p in row.values())
-        self.rows = [
-            [{key: scaled(p, self.unit) for key, p in row.items()} for row in kernel] for kernel in rows
-        ]
-
-    def after(self, belief: Whole, action: int) -> dict[int, Whole]:
-        """Return `unit` times the unnormalized next belief for each observation that can come."""
-        found: dict[int, Whole] = {}
-        rows = self.rows[action]
-        for s, mass in belief.items():
-            for (t, o), p in rows[s].items():
-                there = found.setdefault(o, {})
-                there[t] = there.get(t, 0) + mass * p
-        return found
-
-
-def scaled(value: Fraction, unit: int) -> int:
-    """Return a fraction in whole multiples of 1 / unit."""
-    return value.numerator * (unit // value.denominator)
-
-
-def common_denominator(values: Iterable[Fraction]) -> int:
-    """Return a number that all denominators divide."""
-    unit = 1
-    for value in values:
-        if unit % value.denominator:
-            unit = lcm(unit, value.denominator)
-    return unit
+EQUAL_GAINS = 1e-12  # gains whose distance is below this are taken for equal ones
 
 
 def proof_of(plan: PlanRecord, model: POMDP) -> Proof:
@@ -122,12 +48,43 @@ def proof_of(plan: PlanRecord, model: POMDP) -> Proof:
         raise CertificateError("the plan's states are not those of the model")
     whole = WholeModel(rational)
     discount = getattr(plan, "discount", None)
-    return Proof(
-        rational,
-        _upper_proof(plan, rational),
-        _lower_proof(plan.grid, rational, whole),
-        None if discount is None or discount == 1.0 else exact(discount),
-    )
+    discount = None if discount is None or discount == 1.0 else exact(discount)
+    upper, proofs, reason = _upper_proof(plan, rational), [], None
+    for certificate in _with_other_gains(plan.grid, len(rational.reached)):
+        proof = Proof(rational, upper, _lower_proof(certificate, rational, whole), discount)
+        if certificate.gains is None:
+            return proof
+        try:
+            proofs.append((exact_costs(proof)[0], proof))
+        except CertificateError as error:
+            reason = reason or error
+    if not proofs:
+        raise CertificateError(
+            f"the bounds depend on the start, and the gains that prove them are right up to rounding only, "
+            f"from which no exact proof follows: {reason}"
+        )
+    return max(proofs, key=lambda found: found[0])[1]
+
+
+def _with_other_gains(
+    certificate: LowerCertificate | InformedCertificate, n_states: int
+) -> Iterator[LowerCertificate | InformedCertificate]:
+    """Yield a certificate, and the same one with gains that may be right where its own are a rounding off.
+
+    Beliefs that follow one another for ever need equal gains, but the vertices that make up what rounding
+    leaves of a belief may have less by a rounding error.
+    """
+    yield certificate
+    gains = certificate.gains
+    if gains is None:
+        return
+    order = np.argsort(gains, kind="stable")
+    first = np.diff(gains[order], prepend=-np.inf) > EQUAL_GAINS
+    equal = np.empty_like(gains)
+    equal[order] = gains[order][first][np.cumsum(first) - 1]
+    yield replace(certificate, gains=equal)
+    if isinstance(certificate, LowerCertificate):
+        yield replace(certificate, gains=equal[:n_states])
 
 
 def _table(rows: Array) -> list[list[Fraction]]:
@@ -177,12 +134,8 @@ def _(grid: LowerCertificate, model: RationalModel, whole: WholeModel) -> LowerP
                 of_observation[point] = of_observation.get(point, 0.0) + float(shares[o, k])
             of_place.append(fitting.fit(i, a, wanted, normalized=True))
         weights.append(of_place)
-    gains = None
-    if grid.gains is not None:  # a point weighs what its coordinates sum to
-        gains = [exact(gain) for gain in grid.gains]
-        for k, row in enumerate(fitting.points):
-            gains[n_states + k] *= sum(row.values(), start=Fraction(0))
-    at_start = grid.values if grid.gains is None else grid.gains
+    gains = None if grid.gains is None else _gains_of_places(grid.gains, fitting.points, n_states)
+    at_start = grid.values if gains is None else np.array(gains, dtype=np.float64)
     start = _start_weights(fitting, model, at_start[:, None])
     return LowerProof(fitting.points, [[exact(value)] for value in grid.values], gains, weights, start)
 
@@ -193,7 +146,7 @@ def _(informed: InformedCertificate, model: RationalModel, whole: WholeModel) ->
     ends = points.indptr
     rows = [
         dict(zip(points.indices[i:j].tolist(), map(exact, points.data[i:j]), strict=True))
-        for i, j in zip(ends[:-1], ends[1:], strict=True)
+        for i, j in pairwise(ends)
     ]
     rows = [dict(sorted((s, x) for s, x in row.items() if x)) for row in rows]
     fitting = Fitting(rows, n_states, whole)
@@ -205,13 +158,20 @@ def _(informed: InformedCertificate, model: RationalModel, whole: WholeModel) ->
         [fitting.fit(i, a, wanted.get((i, a), {}), normalized=False) for a in range(len(model.cost))]
         for i in range(len(informed))
     ]
-    gains = None
-    if informed.gains is not None:  # linear, and so those of the points follow
-        gains = [exact(gain) for gain in informed.gains]
-        for row in rows:
-            gains.append(sum((x * gains[s] for s, x in row.items()), start=Fraction(0)))
+    gains = None if informed.gains is None else _gains_of_places(informed.gains, rows, n_states)
     start = _start_weights(fitting, model, informed.values)
     return LowerProof(fitting.points, _table(informed.values), gains, weights, start)
+
+
+def _gains_of_places(gains: Array, points: list[Row], n_states: int) -> list[Fraction]:
+    """Return the gains of states and points. Those of states alone are linear: the others follow."""
+    found = [exact(gain) for gain in gains[:n_states]]
+    for k, row in enumerate(points):
+        if len(gains) == n_states:
+            found.append(sum((x * found[s] for s, x in row.items()), start=Fraction(0)))
+        else:  # a point weighs what its coordinates sum to
+            found.append(exact(gains[n_states + k]) * sum(row.values(), start=Fraction(0)))
+    return found
 
 
 class Fitting:
@@ -224,9 +184,7 @@ class Fitting:
         self.unit = common_denominator(x for row in points for x in row.values())
         self.whole = [{s: scaled(x, self.unit) for s, x in row.items()} for row in points]
 
-    def fit(
-        self, place: int, action: int, wanted: dict[int, dict[int, float]], *, normalized: bool
-    ) -> Uses:
+    def fit(self, place: int, action: int, wanted: dict[int, dict[int, float]], *, normalized: bool) -> Uses:
         """Return weights of points in the next beliefs of a place, near the wanted ones.
 
         Parameters
