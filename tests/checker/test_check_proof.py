@@ -77,13 +77,13 @@ MODELS: dict[str, Any] = {
     "separated": lambda: problem("separated"),
     "random": lambda: random_model(1),
     "random, 4 states": lambda: random_model(4, 4, 2, 3),
-    "previous state": lambda: previous_state_model(2),
+    "previous state": lambda: previous_state_model(5, 3),
     "hypothesis test": hypothesis_test,
     "first reading": told_apart_by_reading,
     "unreachable": unreachable_state,
     "seen costs": seen_costs,
 }
-TOLERANCES = {"unreachable": 0.02, "random, 4 states": 0.01, "previous state": 1e-5, "random": 1e-5}
+TOLERANCES = {"unreachable": 0.02, "random, 4 states": 0.01, "random": 1e-5}
 Planned = tuple[Plan, POMDP, Document]
 
 
@@ -99,9 +99,10 @@ def planned() -> dict[str, Planned]:
         planner.PARAMETERS = PlannerParameters(
             representation=RepresentationParameters(dense_entries=0, dense_work=0)
         )
-        for name in ("tiger", "two-rooms", "random, 4 states", "previous state"):
+        sparse = {"tiger": 1e-2, "two-rooms": 0.1, "random, 4 states": 1e-2, "previous state": 1e-4}
+        for name, tolerance in sparse.items():
             model = MODELS[name]()
-            result = plan(model, tolerance=1e-2, time_limit=20)
+            result = plan(model, tolerance=tolerance, time_limit=1)
             found[f"{name}, sparse"] = result, model, proof_document(result, model)
     finally:
         planner.PARAMETERS = usual
@@ -164,6 +165,17 @@ def test_the_checker_is_short_and_needs_the_standard_library_only() -> None:
     assert not any("float" in line and "floating" not in line for line in lines)
 
 
+_expected: dict[int, tuple[Document, Any]] = {}
+
+
+def expected_verdict(document: Document) -> Any:
+    """The interval or "refused", by the lemmas; the same document is asked for often."""
+    if id(document) not in _expected:
+        found = proved(document)
+        _expected[id(document)] = document, "refused" if isinstance(found, str) else found
+    return _expected[id(document)][1]
+
+
 def verdicts(checker: ModuleType, spoiled: list[tuple[str, Document]]) -> tuple[int, int, list[str]]:
     """How many are refused and accepted, and where the checker and the oracle do not agree."""
     refused, accepted, wrong = 0, 0, []
@@ -175,9 +187,7 @@ def verdicts(checker: ModuleType, spoiled: list[tuple[str, Document]]) -> tuple[
         except Exception as error:
             wrong.append(f"{what}: {error!r}")
             continue
-        expected = proved(document)
-        if isinstance(expected, str):
-            expected = "refused"
+        expected = expected_verdict(document)
         refused, accepted = refused + (found == "refused"), accepted + (found != "refused")
         if found != expected:
             wrong.append(f"{what}: {found} instead of {expected}")
@@ -187,11 +197,12 @@ def verdicts(checker: ModuleType, spoiled: list[tuple[str, Document]]) -> tuple[
 SMALL = ("tiger", "two-rooms", "blind-cycle", "first reading", "two-rooms, sparse", "random", "unreachable")
 
 
-def spoiled_documents(planned: dict[str, Planned], many: int, seed: int) -> list[tuple[str, Document]]:
+def spoiled_documents(planned: dict[str, Planned], most: int, seed: int) -> list[tuple[str, Document]]:
     rng = np.random.default_rng(seed)
     found = []
     for name in SMALL:
         document = planned[name][2]
+        many = most if len(document["lower"]["points"]) < 9 else most // 6
         for what, other in (*moved_numbers(document, rng, many), *moved_indices(document, rng, many)):
             found.append((f"{name}: {what}", other))
     return found
@@ -201,7 +212,7 @@ def test_a_thousand_spoiled_proofs_are_refused_and_harmless_changes_are_not(
     planned: dict[str, Planned],
 ) -> None:
     """The verdict is that of the lemmas, and so is the interval."""
-    refused, accepted, wrong = verdicts(check_proof, spoiled_documents(planned, 120, 1))
+    refused, accepted, wrong = verdicts(check_proof, spoiled_documents(planned, 150, 1))
     assert wrong == []
     assert refused > 1000
     assert accepted > 100
@@ -332,10 +343,11 @@ def test_plans_of_other_models_and_plans_that_claim_too_much_are_refused(planned
     result, model, _ = planned["machine-repair"]
     with pytest.raises(CertificateError, match="another model"):
         proof_document(result, problem("tiger"))
-    for change, words in (
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"lower_cost": result.lower_cost + 1e-9}, "from below"),
         ({"upper_cost": result.upper_cost - 1e-9}, "from above"),
-    ):
+    ]
+    for change, words in changes:
         spoiled = replace(result, **change)
         with pytest.raises(CertificateError, match=words):
             verify(spoiled, model, exact=True)
