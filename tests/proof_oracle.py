@@ -175,7 +175,7 @@ def chain_document(rng: np.random.Generator, discount: str | None = None) -> Doc
     for p in [[F(1), F(0)], [F(0), F(1)], *points]:
         uses = []
         for o in range(2):
-            after = [sum(p[s] * F(theta[s][t]) * eta[t][o] for s in range(2)) for t in range(2)]
+            after = [p[0] * F(theta[0][t]) * eta[t][o] + p[1] * F(theta[1][t]) * eta[t][o] for t in range(2)]
             pairs = pairs_below(rng, after, points)
             uses.append([o, pairs])
         weights.append([uses])

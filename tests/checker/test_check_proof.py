@@ -257,7 +257,13 @@ def test_random_proofs_prove_no_false_interval(discount: str | None) -> None:
 def test_a_false_interval_is_refused() -> None:
     """The average of the chain is 1/3; who claims more than that from below has no proof of it."""
     document = chain_document(np.random.default_rng(4))
-    exact = {"points": [], "values": [["0"], ["10/3"]], "gains": None, "weights": [[[]], [[]]], "start": [[]]}
+    exact: dict[str, Any] = {
+        "points": [],
+        "values": [["0"], ["10/3"]],
+        "gains": None,
+        "weights": [[[]], [[]]],
+        "start": [[]],
+    }
     document["lower"] = exact
     document["upper"] = {
         "actions": [0], "successors": [[0, 0]], "vectors": [["0", "10/3"]], "gains": None, "start": [0]
@@ -273,11 +279,11 @@ def test_a_false_interval_is_refused() -> None:
         with pytest.raises(check_proof.Refused, match="claim"):
             check_proof.check(changed(document, ("lower", "values"), values))
     # A point above the belief that it makes up, and one that weighs less than nothing.
-    lower = {**exact, "points": [[[0, "1"], [1, "1"]]], "values": [["0"], ["10/3"], ["9"]]}
+    other = {**exact, "points": [[[0, "1"], [1, "1"]]], "values": [["0"], ["10/3"], ["9"]]}
     for weight in ("1", "-1"):
-        lower["weights"] = [[[[0, [[0, weight]]]]], [[]], [[]]]
+        other["weights"] = [[[[0, [[0, weight]]]]], [[]], [[]]]
         with pytest.raises(check_proof.Refused, match=r"more than the belief|negative"):
-            check_proof.check(changed(document, ("lower",), lower))
+            check_proof.check(changed(document, ("lower",), other))
     # Gains that promise more than what follows, on either side.
     gains = changed(document, ("lower", "gains"), ["0.5", "0.5"])
     assert proved(gains) == (third, third)

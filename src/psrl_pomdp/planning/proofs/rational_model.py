@@ -1,9 +1,9 @@
 """A model in exact fractions.
 
 A double is read as the shortest decimal number that stands for it: the double nearest to 0.85 becomes 85/100,
-which is what somebody wrote. The decimals of a row of probabilities that was computed may not sum to one. They
-are then rounded to 15 digits after the point; if these do not sum to one either, the largest entry takes what
-is missing from the sum of all digits.
+which is what somebody wrote. The decimals of a row of probabilities that was computed may not sum to one.
+They are then rounded to 15 digits after the point; if these do not sum to one either, the largest entry takes
+what is missing from the sum of all digits.
 """
 
 from __future__ import annotations
