@@ -12,7 +12,6 @@ _EXAMPLES = """\b
 Examples:
   psrl-pomdp solve tiger --save tiger.npz
   psrl-pomdp certificate tiger.npz tiger -o tiger-proof.json
-  python checker/check_proof.py tiger-proof.json
 """
 
 

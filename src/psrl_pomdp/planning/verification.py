@@ -94,10 +94,11 @@ def _exact(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> tuple[Fraction
     """
     proof = proof_of(plan, model)
     lower, upper = exact_costs(proof)
-    if plan.lower_cost > lower + Fraction(plan.grid.rounding(dynamics)):
-        raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {float(lower)!r}")
-    if plan.upper_cost < upper - Fraction(dynamics.rounding(plan.controller.vectors)):
-        raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {float(upper)!r}")
+    step = Fraction(1) if proof.discount is None else 1 - proof.discount  # claims are averages over steps
+    if plan.lower_cost > step * lower + Fraction(plan.grid.rounding(dynamics)):
+        raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {float(step * lower)!r}")
+    if plan.upper_cost < step * upper - Fraction(dynamics.rounding(plan.controller.vectors)):
+        raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {float(step * upper)!r}")
     return in_units(proof, lower, upper)
 
 
