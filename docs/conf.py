@@ -46,6 +46,7 @@ nitpick_ignore_regex = [
         r"psrl_pomdp\.inference\.\w+\.(AdaptationState|FreeRows|History|PossibleStates|Workspace)",
     ),  # buffers
     (r"py:class", r"psrl_pomdp\.testing\.calibration\.History"),
+    (r"py:class", r"psrl_pomdp\.agents\.(current_episode\.CurrentEpisode|deferred_work\.(Plan|Refresh)Work)"),
     (r"py:class", r"psrl_pomdp\.models\.setting_parts\.SensorItself"),
 ]
 suppress_warnings = ["config.cache"]
