@@ -46,5 +46,8 @@ def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool,
     write_atomically(path, as_text(document).encode())
     claim, units = document["claim"], found.setting.units
     unit = f" {units.average_name}" if units.average_name else ""
-    click.echo(f"proves an optimal average {units.kind} from {claim['lower']} to {claim['upper']}{unit}")
+    what = "average"
+    if document["discount"] is not None:
+        what, unit = f"discounted ({document['discount']})", unit and f" {units.name}"
+    click.echo(f"proves an optimal {what} {units.kind} from {claim['lower']} to {claim['upper']}{unit}")
     note(f"wrote the proof to {path}")

@@ -99,10 +99,14 @@ def _show_exact(plan: Plan, model: POMDP, as_json: bool) -> None:
         })  # fmt: skip
         return
     unit = f" {units.average_name}" if units.average_name else ""
-    gap = float((upper - lower) / (Fraction(units.high) - Fraction(units.low)))
+    discount = getattr(plan, "discount", 1.0)
+    what, step = "average", 1.0
+    if discount < 1.0:
+        what, step, unit = f"discounted by {discount:g},", 1.0 - discount, unit and f" {units.name}"
+    gap = step * float((upper - lower) / (Fraction(units.high) - Fraction(units.low)))
     print_rows(
         [
-            (f"average {units.kind}", f"{low} to {high}{unit}"),
+            (f"{what} {units.kind}", f"{low} to {high}{unit}"),
             ("verified", "both bounds, in exact arithmetic"),
             ("gap", f"{gap:.2e}, scaled"),
             ("by", f"{len(plan.grid)} grid points and {len(plan.controller)} controller nodes"),

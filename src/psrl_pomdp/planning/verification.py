@@ -96,9 +96,13 @@ def _exact(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> tuple[Fraction
     lower, upper = exact_costs(proof)
     step = Fraction(1) if proof.discount is None else 1 - proof.discount  # claims are averages over steps
     if plan.lower_cost > step * lower + Fraction(plan.grid.rounding(dynamics)):
-        raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {float(step * lower)!r}")
+        raise CertificateError(
+            f"the plan claims {plan.lower_cost!r} from below and proves {float(step * lower)!r}"
+        )
     if plan.upper_cost < step * upper - Fraction(dynamics.rounding(plan.controller.vectors)):
-        raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {float(step * upper)!r}")
+        raise CertificateError(
+            f"the plan claims {plan.upper_cost!r} from above and proves {float(step * upper)!r}"
+        )
     return in_units(proof, lower, upper)
 
 
