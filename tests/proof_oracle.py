@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from psrl_pomdp import POMDP, Setting
+
 CHECKER = Path(__file__).parents[1] / "checker" / "check_proof.py"
 PAGE = CHECKER.with_suffix(".html")
 F = Fraction
@@ -152,6 +154,14 @@ def proved(document: Document) -> Interval | str:
     if claim is not None and not (F(claim["lower"]) <= ends[0] and ends[1] <= F(claim["upper"])):
         return "claim"
     return ends
+
+
+def unreachable_state() -> POMDP:
+    """A known start, two steps to the last state, and one that is never reached: states get new numbers."""
+    kernel = [[0.7, 0.0, 0.3, 0.0], [0.1, 0.8, 0.1, 0.0], [0.0, 0.0, 0.4, 0.6], [0.25, 0.0, 0.25, 0.5]]
+    sensor = [[0.8, 0.2], [0.5, 0.5], [0.3, 0.7], [0.1, 0.9]]
+    setting = Setting(sensor, [[0.0, 0.5, 1.0, 0.7], [0.4, 0.0, 0.3, 0.1]], [1.0, 0.0, 0.0, 0.0])
+    return POMDP(setting, np.array([kernel, kernel]))
 
 
 # -- proofs by hand -----------------------------------------------------------------------------------

@@ -20,9 +20,12 @@ from proof_oracle import (
     moved_indices,
     moved_numbers,
     nonsense,
+    unreachable_state,
 )
 from psrl_pomdp import plan, problem
 from psrl_pomdp.planning import proof_document
+from psrl_pomdp.planning import solve as planner
+from psrl_pomdp.planning.parameters import PlannerParameters, RepresentationParameters
 from psrl_pomdp.planning.proofs.document import as_text
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser is installed: apt install chromium")
@@ -51,14 +54,26 @@ def documents() -> list[tuple[str, Document]]:
         "two-rooms": problem("two-rooms"),
         "blind-cycle": problem("blind-cycle"),
         "random": random_model(1),
+        "unreachable": unreachable_state(),
         "previous state": previous_state_model(5, 3),
     }
+    proofs = {name: proof_document(plan(model, tolerance=1e-3), model) for name, model in models.items()}
+    sparse = PlannerParameters(representation=RepresentationParameters(dense_entries=0, dense_work=0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "PARAMETERS", sparse)
+        for name, model in (("sparse", random_model(4, 4, 2, 3)), ("sparse tiger", problem("tiger"))):
+            proofs[name] = proof_document(plan(model, tolerance=1e-2, time_limit=2), model)
     found: list[tuple[str, Document]] = []
-    for name, model in models.items():
-        document = proof_document(plan(model, tolerance=1e-3), model)
+    for name, document in proofs.items():
         found.append((name, document))
         for spoil in (moved_numbers, moved_indices, nonsense):
             found += [(f"{name}: {what}", other) for what, other in spoil(document, rng, 30)]
+    for which in (proofs["tiger"], proofs["sparse"]):  # a point that is not there
+        weights = [
+            [[[0, [[len(which["lower"]["points"]), "0.001"]]]]] * len(of_place)
+            for of_place in which["lower"]["weights"]
+        ]
+        found.append(("no such point", changed(which, ("lower", "weights"), weights)))
     for discount in (None, "0.9"):
         found += [("chain", chain_document(rng, discount)) for _ in range(20)]
     return found

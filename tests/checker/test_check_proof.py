@@ -26,6 +26,7 @@ from proof_oracle import (
     nonsense,
     numbers_of,
     proved,
+    unreachable_state,
 )
 from psrl_pomdp import POMDP, CertificateError, Plan, Setting, plan, problem, verify
 from psrl_pomdp.planning import proof_document, save_proof
@@ -49,15 +50,6 @@ def told_apart_by_reading() -> POMDP:
     sensor = [[0.7, 0.3], [0.3, 0.7]]
     setting = Setting(sensor, [[0.2, 0.8], [0.9, 0.9]], [0.25, 0.75])
     return POMDP(setting, np.stack([np.eye(2), np.eye(2)]))
-
-
-def unreachable_state() -> POMDP:
-    """The state in the middle is never reached, so that states have other numbers in the proof."""
-    transition = np.array([[[0.7, 0.0, 0.3], [0.1, 0.8, 0.1], [0.25, 0.0, 0.75]]] * 2)
-    setting = Setting(
-        [[0.8, 0.2], [0.5, 0.5], [0.3, 0.7]], [[0.0, 0.5, 1.0], [0.4, 0.0, 0.3]], [0.5, 0.0, 0.5]
-    )
-    return POMDP(setting, transition)
 
 
 def seen_costs() -> POMDP:
@@ -310,6 +302,7 @@ FAULTS = [
     ("for t, x in rest.items():", "for t, x in belief.items():"),
     ("gain += w * dp * rises[place]", "gain += w * dp * rises[0]"),
     ("alpha[sigma[o]][t]", "alpha[sigma[0]][t]"),
+    ("for s in order:\n            order +=", "for s in list(order):\n            order +="),
     ("order.sort()", "order.sort(reverse=True)"),
     ("first[order[k]].get(o, 0)", "first[order[k]].get(0, 0)"),
     ("Fraction(1) / (1 - discount or 1)", "1 / (1 - discount or 1)"),
