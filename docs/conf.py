@@ -48,6 +48,8 @@ nitpick_ignore_regex = [
     (r"py:class", r"psrl_pomdp\.testing\.calibration\.History"),
     (r"py:class", r"psrl_pomdp\.agents\.(current_episode\.CurrentEpisode|deferred_work\.(Plan|Refresh)Work)"),
     (r"py:class", r"psrl_pomdp\.models\.setting_parts\.SensorItself"),
+    (r"py:class", r"psrl_pomdp\.sensors\.bracket\.PartT"),
+    (r"py:class", r"psrl_pomdp\.agents\.(current_episode\.CurrentEpisode|deferred_work\.\w+)"),  # internal
 ]
 suppress_warnings = ["config.cache"]
 

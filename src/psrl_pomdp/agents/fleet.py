@@ -29,11 +29,13 @@ from ..inference.encoding import action_number, is_lost
 from ..inference.sampled_filter import update_sampled_filter
 from ..protocols import Observation, Prior
 from . import deferred_work, episode_planning, reporting
+from . import watch as watching
 from .current_episode import likelihoods
 from .deferred_work import Work
 from .episode_records import EpisodeRecord, Info
+from .explanation import Explanation, explain_unit, observation_words
 from .fleet_episodes import FleetEpisodes
-from .fleet_units import FleetUnit, Log, condition_on_log
+from .fleet_units import FleetUnit, Log, condition_on_log, log_place
 from .schedules import Schedule
 
 
@@ -57,6 +59,8 @@ class Fleet(FleetEpisodes):
         "shared": all units play for one sampled kernel; "own": each unit samples its own.
     wait
         Whether `act` waits for plans and refreshes of the ensemble. If not, see `work` and `adopt`.
+    false_alarm_rate
+        α, the largest probability of an alarm by `watch` if the model is right, over the whole life.
 
     Raises
     ------
@@ -153,7 +157,9 @@ class Fleet(FleetEpisodes):
         else:
             action = unit.action if taken is None else action_number(self.setting, taken)
             self._process_observation(unit, action, observation, cost)
-        unit.action = self._choose_action(unit)
+        unit.observed = observation_words(self.setting, observation, first=unit.action is None)
+        unit.late = self.following is not None
+        unit.action = unit.chosen = self._choose_action(unit)
         if self.current_episode.number != number:  # the plan is new
             episode_planning.warn_of_coarse_plan(self, stacklevel)
         return unit.action
@@ -179,6 +185,7 @@ class Fleet(FleetEpisodes):
         unit.posterior.update_reading(action, reading)
         self.expected_counts += unit.expected_counts - before
         self.n_observations += 1
+        self.alarms = watching.alarms_after(self, unit, self._e_values)
         ruled_out = unit.episode is not None and not unit.episode.observe(codes, action, reading)
         if unit.upcoming is not None and self.following is not None:
             likelihood = likelihoods(codes, self.following.sample.setting, action, reading)
@@ -248,12 +255,12 @@ class Fleet(FleetEpisodes):
         self._remember_posterior()
         self.posterior.wait_for_refreshes(True)  # an ensemble must not degenerate over a long log
         for i, log in enumerate(logs):
-            place = f"log {i}" if log.name is None else f"log {i} ({log.name})"
             posterior = self.posterior.new_unit()
-            condition_on_log(posterior, self.setting, log, place)
+            condition_on_log(posterior, self.setting, log, log_place(i, log))
             ended = FleetUnit(log.name or f"log {i}", posterior, present=False)
             self._ended.append(ended)
             self.n_observations += ended.time
+            self.alarms = watching.alarms_after(self, ended, self._e_values)
         self.posterior.wait_for_refreshes(self.wait)
         self.expected_counts[...] = self._sum_of_counts()
 
@@ -294,6 +301,20 @@ class Fleet(FleetEpisodes):
         """Return the records of all episodes; the current one is the last."""
         now = [self.present_record] if self.current_episode.number else []
         return (*self.episodes, *now)
+
+    def explain(self, unit: str) -> Explanation:
+        """Return why a unit has its last action: data, and with `str()` a few sentences."""
+        return self._undisturbed(explain_unit, self, unit)
+
+    @property
+    def watch(self) -> watching.Watch:
+        """The alarms so far: units whose readings do not come as the model predicts them.
+
+        If the model is right, the probability that there ever is an alarm is at most `false_alarm_rate`, on
+        average over the prior. A unit has one alarm for each of its histories; when its sensor has been
+        repaired, let it leave and come back.
+        """
+        return self._undisturbed(watching.watch_of, self)
 
     def info(self, unit: str) -> Info:
         """Return the state of the fleet and of one unit at the action that it chose last."""

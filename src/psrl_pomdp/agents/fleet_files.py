@@ -51,6 +51,7 @@ from .serialization import (
     setting_out,
 )
 from .serialization_checks import budget_in, check_fit, has_sizes, record_in, record_row
+from .watch import LEVEL, Alarm
 
 if TYPE_CHECKING:
     from .fleet import Fleet
@@ -67,6 +68,9 @@ class _Unit(msgspec.Struct):
     present: bool
     episode: int | None
     has_upcoming: bool
+    chosen: int | None = None
+    late: bool = False
+    observed: str = ""
 
 
 class _Episode(msgspec.Struct):
@@ -110,6 +114,8 @@ class FleetMetadata(SettingMetadata, kw_only=True):
     by_kernel: dict[str, int]
     last_plan: int | None
     n_plans: int
+    false_alarm_rate: float = LEVEL
+    alarms: list[Alarm] = msgspec.field(default_factory=list)
 
 
 def to_bytes(fleet: Fleet) -> bytes:
@@ -156,6 +162,8 @@ def to_bytes(fleet: Fleet) -> bytes:
         "last_plan": None if fleet.last_plan is None else stored.plan(fleet.last_plan),
         "episodes": stored.episodes,
         "n_plans": len(stored.plans),
+        "false_alarm_rate": fleet.false_alarm_rate,
+        "alarms": list(fleet.alarms),
     }
     arrays["words"] = np.frombuffer(msgspec.json.encode(metadata), np.uint8)
     return pack(arrays)
@@ -205,7 +213,10 @@ class _Stored:
         if unit.upcoming is not None:
             self.arrays[f"unit.{i}.upcoming"] = unit.upcoming.belief[:, 0]
         posterior = numbers[id(unit.posterior)]
-        return _Unit(unit.name, posterior, unit.action, unit.present, episode, unit.upcoming is not None)
+        return _Unit(
+            unit.name, posterior, unit.action, unit.present, episode, unit.upcoming is not None, unit.chosen,
+            unit.late, unit.observed,
+        )  # fmt: skip
 
 
 def from_bytes(
@@ -257,7 +268,9 @@ def _new_fleet(
         budget=budget_in(contents, metadata.budget, None),
         samples=metadata.samples,
         wait=metadata.wait,
+        false_alarm_rate=metadata.false_alarm_rate,
     )
+    fleet.alarms = tuple(metadata.alarms)
     posterior.wait_for_refreshes(metadata.wait)
     posterior.set_refresh_due(metadata.refresh_due)
     fleet.rng, fleet.posterior_rng, fleet.posterior = rng, posterior_rng, posterior
@@ -349,7 +362,9 @@ def _unit_in(
     unit = FleetUnit(given.name, posteriors[place_in(contents, "unit", given.posterior, posteriors)])
     if given.action is not None:
         unit.action = whole_number(contents, "action", given.action, fleet.setting.n_actions)
-    unit.present = given.present
+    if given.chosen is not None:
+        unit.chosen = whole_number(contents, "chosen", given.chosen, fleet.setting.n_actions)
+    unit.present, unit.late, unit.observed = given.present, given.late, given.observed
     if given.episode is not None:
         episode = episodes[place_in(contents, "episode", given.episode, episodes)]
         unit.episode = episode.with_belief(_belief_in(fleet, contents, f"unit.{i}.belief"))

@@ -25,6 +25,7 @@ from ..planning.solve import compile_if_long
 from ..protocols import FiniteSupport, Planner, Prior, ResumablePrior, SharesParameters, Solution
 from . import agent_state
 from . import compiled_steps as steps
+from . import watch as watching
 from .current_episode import before_first_episode, new_clock
 from .deferred_work import PlannedNext
 from .episode_records import EpisodeRecord
@@ -38,7 +39,7 @@ Samples = Literal["shared", "own"]
 # `_remember` and `_snapshot` copy.
 _REPLACED = (
     "following", "current_episode", "plans", "last_plan", "late_steps", "n_observations",
-    "warned_of_coarse_plan",
+    "warned_of_coarse_plan", "alarms",
 )  # fmt: skip
 
 
@@ -66,6 +67,7 @@ class FleetState(AtomicCalls):
         planner: Planner = plan,
         samples: Samples = "shared",
         wait: bool = True,
+        false_alarm_rate: float = watching.LEVEL,
     ) -> None:
         check_protocol(prior)
         for name, given, kind in (("schedule", schedule, Schedule), ("budget", budget, PlanningBudget)):
@@ -73,6 +75,8 @@ class FleetState(AtomicCalls):
                 raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
         if samples not in ("shared", "own"):
             raise InvalidModelError(f"samples is {samples!r}: it must be 'shared' or 'own'")
+        if not 0.0 < false_alarm_rate < 1.0:
+            raise InvalidModelError(f"false_alarm_rate is {false_alarm_rate!r}: a number between 0 and 1")
         super().__init__()
         finite = isinstance(prior, FiniteSupport)
         warn_of_labels(prior, stacklevel=3)  # the caller of the constructor
@@ -112,6 +116,9 @@ class FleetState(AtomicCalls):
         self._units: dict[str, FleetUnit] = {}
         self._ended: list[FleetUnit] = []  # logs, and earlier histories of units that came back
         self.following: PlannedNext | None = None  # the kernel that is being planned for
+        self.false_alarm_rate = float(false_alarm_rate)
+        self.alarms: tuple[watching.Alarm, ...] = ()
+        self._e_values = watching.FleetEValues()
 
     @property
     def setting(self) -> Setting:
@@ -215,6 +222,7 @@ class FleetState(AtomicCalls):
             restore()
         self.posterior.wait_for_refreshes(self.wait)
         vars(self).update(snapshot.replaced)
+        self._e_values.forget()
         for array, values in zip((*self.episode_clock, self.expected_counts), snapshot.arrays, strict=True):
             array[...] = values
         del self.episodes[snapshot.n_episodes :]
