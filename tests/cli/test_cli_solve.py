@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 
 from commands import run
+from proof_oracle import load_checker
 from psrl_pomdp import POMDP, Plan, Setting, plan, problem, save
 from psrl_pomdp._numba import jit as compiled
 from psrl_pomdp._serialization.archives import pack, unpack
@@ -362,6 +364,41 @@ def test_save_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert code == 0
     assert "average cost" in out
     assert "euro a step" in out
+
+
+def test_proofs_are_exact_and_strangers_accept_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, proof = str(tmp_path / "tiger.npz"), tmp_path / "tiger.json"
+    words = ["--save", path, "--proof", str(proof)]
+    code, _, err = run("solve", "tiger", *COARSE, *words, capsys=capsys)
+    assert code == 0
+    assert str(proof) in err
+    code, out, _ = run("verify", "--exact", path, "tiger", "--json", capsys=capsys)
+    assert code == 0
+    exact = json.loads(out)
+    checker = load_checker()
+    document = json.loads(proof.read_text("utf-8"))
+    low, high = checker.check(document)
+    assert (low, high) == (Fraction(exact["lower_fraction"]), Fraction(exact["upper_fraction"]))
+    assert Fraction(exact["lower"]) <= low <= high <= Fraction(exact["upper"])
+    code, out, _ = run("verify", "--exact", path, "tiger", capsys=capsys)
+    assert code == 0
+    assert f"{exact['lower']} to {exact['upper']}" in out
+    assert "in exact arithmetic" in out
+    code, out, err = run("certificate", path, "tiger", capsys=capsys)
+    assert code == 0
+    assert f"from {document['claim']['lower']} to {document['claim']['upper']}" in out
+    again = tmp_path / "tiger-proof.json"
+    assert str(again) in err
+    assert again.read_bytes() == proof.read_bytes()
+    code, _, err = run("certificate", path, "railway", "-o", str(tmp_path / "no.json"), capsys=capsys)
+    assert code == 1
+    assert "another model" in err
+    assert not (tmp_path / "no.json").exists()
+    code, _, err = run("solve", "tiger", "--proof", "proof.txt", capsys=capsys)
+    assert code == 2
+    assert ".json" in err
 
 
 def test_a_plan_for_another_model_is_refused(

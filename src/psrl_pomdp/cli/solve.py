@@ -33,7 +33,7 @@ def _writable(context: click.Context, option: click.Parameter, value: str | None
     if value is None:
         return None
     path = Path(value)
-    endings = (".npz",) if option.name == "save" else FIGURE_ENDINGS
+    endings = {"save": (".npz",), "proof": (".json",)}.get(option.name or "", FIGURE_ENDINGS)
     if path.suffix.lower() not in endings:
         raise click.BadParameter(f"{value!r} does not end in {' or '.join(endings)}")
     if path.is_dir():
@@ -129,6 +129,13 @@ Examples:
     help="Save the plan to this file, for `psrl-pomdp verify` and Plan.load.  [default: not saved]",
 )
 @click.option(
+    "--proof",
+    callback=_writable,
+    metavar="PROOF.json",
+    help="Write the proof of the bounds to this file, which others can check without this program (see "
+    "`psrl-pomdp certificate`).  [default: not written]",
+)
+@click.option(
     "--figure",
     callback=_writable,
     metavar="FILE",
@@ -146,6 +153,7 @@ def command(
     max_points: int | None,
     as_json: bool,
     save: Path | None,
+    proof: Path | None,
     figure: Path | None,
 ) -> None:
     """Compute bounds on the optimal long-run average of a known model, and a policy that attains one of them.
@@ -180,7 +188,7 @@ def command(
         limits["max_points"] = max_points
     result = solve_and_show_progress(found, tolerance, **limits)
     try:
-        _write(result, found, save, figure)
+        _write(result, found, save, proof, figure)
     finally:  # also if the disk is full
         document = plan_document(result, found, tolerance)
         if as_json:
@@ -204,10 +212,15 @@ def solve_and_show_progress(model: POMDP, tolerance: float, **limits: Any) -> Pl
         raise
 
 
-def _write(result: Plan, model: POMDP, save: Path | None, figure: Path | None) -> None:
+def _write(result: Plan, model: POMDP, save: Path | None, proof: Path | None, figure: Path | None) -> None:
     if save is not None:
         result.save(save)
         note(f"saved the plan to {save}")
+    if proof is not None:
+        from ..planning import save_proof
+
+        save_proof(result, model, proof)
+        note(f"wrote the proof to {proof}")
     if figure is not None:
         from ..report.plan_figures import plan_figure, save_figure
 

@@ -9,7 +9,9 @@ where its numbers make no sense.
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from functools import singledispatch
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,8 @@ from .certificate_checks import CertificateError, check_arrays
 from .dynamics import BeliefDynamics, Dynamics
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
+from .proofs.exact_check import exact_costs, in_units
+from .proofs.making import proof_of
 from .sensor_checks import checked_slack
 from .solution import Plan
 from .sparse.dynamics import SparseDynamics
@@ -30,7 +34,11 @@ ROUNDING_WEIGHT = 1e-15  # weights below this are rounding errors
 INEXACT = 1e-14  # how far a belief may be from the points that make it up
 
 
-def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
+@overload
+def verify(plan: Plan, model: POMDP, exact: Literal[False] = False) -> tuple[float, float]: ...
+@overload
+def verify(plan: Plan, model: POMDP, exact: Literal[True]) -> tuple[Fraction, Fraction]: ...
+def verify(plan: Plan, model: POMDP, exact: bool = False) -> tuple[float, float] | tuple[Fraction, Fraction]:
     """Recompute the bounds that a plan's certificates prove.
 
     Parameters
@@ -39,17 +47,21 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
         A plan, from `plan` or from a file.
     model
         The model of the plan.
+    exact
+        Whether to compute in fractions instead of doubles. The numbers of the model are then the shortest
+        decimals that stand for its doubles, and nothing is taken for rounding.
 
     Returns
     -------
-    tuple of float
+    tuple of float or of fractions.Fraction
         The proved lower and upper bound on the optimal average, in the user's units.
 
     Raises
     ------
     CertificateError
         If the plan is for another model, its certificate is invalid, or its bounds are tighter than the
-        certificate proves.
+        certificate proves. With `exact`, also if the plan is for a density of observations, or depends on the
+        start in a way that holds up to rounding only.
     """
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
@@ -59,6 +71,8 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     if not 0.0 <= plan.lower_cost <= plan.upper_cost <= 1.0:
         claim = f"[{plan.lower_cost!r}, {plan.upper_cost!r}]"
         raise CertificateError(f"the plan claims {claim}, which is no interval of scaled costs")
+    if exact:
+        return _exact(plan, model, above)
     least, most = proved_lower(plan.grid, above), proved_upper(plan, dynamics)
     lower, upper = max(0.0, least), min(1.0, most)
     if lower > upper:
@@ -71,6 +85,25 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
         raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {upper!r}")
     low, high = sorted(model.setting.units.from_scaled([lower, upper]).tolist())
     return low, high
+
+
+def _exact(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> tuple[Fraction, Fraction]:
+    """Return the bounds that are proved in exact arithmetic.
+
+    A claim may be beyond them by what doubles may be wrong. What is returned is proved.
+    """
+    proof = proof_of(plan, model)
+    lower, upper = exact_costs(proof)
+    step = Fraction(1) if proof.discount is None else 1 - proof.discount  # claims are averages over steps
+    if plan.lower_cost > step * lower + Fraction(plan.grid.rounding(dynamics)):
+        raise CertificateError(
+            f"the plan claims {plan.lower_cost!r} from below and proves {float(step * lower)!r}"
+        )
+    if plan.upper_cost < step * upper - Fraction(dynamics.rounding(plan.controller.vectors)):
+        raise CertificateError(
+            f"the plan claims {plan.upper_cost!r} from above and proves {float(step * upper)!r}"
+        )
+    return in_units(proof, lower, upper)
 
 
 def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamics]:
