@@ -49,6 +49,16 @@ def total_units(units: Units, discount: float) -> Units:
     return Units(steps * units.low, steps * units.high, units.kind, units.total_name)
 
 
+def require_average(solution: object, use: str) -> None:
+    """Raise `InvalidModelError` for a plan with a discount; `use` says what it cannot be used for."""
+    discount = getattr(solution, "discount", 1.0)
+    if discount != 1.0:
+        raise InvalidModelError(
+            f"the plan is for totals with discount {discount:g}, and {use} is about the long-run average: "
+            "make the plan without discount"
+        )
+
+
 def as_total(controller: Controller, dynamics: BeliefDynamics) -> Controller:
     """Return a controller with vectors that are discounted totals, for bounds with a discount."""
     if not dynamics.restart:
