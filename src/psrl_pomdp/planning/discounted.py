@@ -1,8 +1,8 @@
 """Discounted totals: bounds that hold from every belief.
 
-With a discount γ, the planner bounds J = (1 − γ) V, with V the optimal discounted total cost from the initial
-distribution: the average cost where each step draws the start afresh with probability 1 − γ. Values at beliefs
-are proved up to a constant on the way. At the end they are moved so that they are totals:
+With a discount γ, the planner bounds J = (1 − γ) V, where V is the optimal discounted total cost from the
+initial distribution: the average cost where each step draws the start afresh with probability 1 − γ. Values
+at beliefs are proved up to a constant on the way. At the end they are moved so that they are totals:
 
     V(b) ≤ min_n α_n·b   where   C(s, a_n) + γ Σ θ η α_{σ(n, o)}(s′) ≤ α_n(s)   for all n and s,
     V(b) ≥ h̃(b)          where   h_i ≤ c(g_i, a) + γ Σ P(o | g_i, a) h̃(τ(g_i, a, o))   for all i and a.
