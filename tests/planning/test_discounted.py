@@ -391,7 +391,7 @@ def test_averages_have_no_values_of_beliefs_and_agents_refuse_discounts() -> Non
     model = problem("tiger")
     with pytest.raises(InvalidModelError, match="long-run average"):
         plan(model).value_bounds([0.5, 0.5])
-    trace = simulate(model, PSRLAgent(model.family, seed=1), 20, seed=1)
+    trace = simulate(model, PSRLAgent(model.prior, seed=1), 20, seed=1)
     with pytest.raises(InvalidModelError, match=r"discount 0\.9, and regret is about"):
         trace.regret(plan(model, discount=0.9))
 
@@ -399,7 +399,7 @@ def test_averages_have_no_values_of_beliefs_and_agents_refuse_discounts() -> Non
         return plan(model, tolerance, discount=0.9)
 
     with pytest.raises(InvalidModelError, match=r"discount 0\.9, and this agent is about"):
-        simulate(model, PSRLAgent(model.family, seed=1, planner=discounting), 5, seed=1)
+        simulate(model, PSRLAgent(model.prior, seed=1, planner=discounting), 5, seed=1)
 
 
 def test_densities_have_discounted_bounds() -> None:

@@ -365,7 +365,7 @@ class Plan(PlanRecord):
         return decoded(cls, data, name)
 
     def __repr__(self) -> str:
-        kind = self.units.kind
+        kind: str = self.units.kind
         if self.is_discounted:
             kind = f"{kind} discounted by {self.discount:g}"
         return (
