@@ -29,6 +29,7 @@ from .episode_records import REASONS, EpisodeRecord
 from .planning_budget import PlanningBudget
 
 if TYPE_CHECKING:
+    from .learner import Learner
     from .planning_budget import Tolerance
     from .psrl import PSRLAgent
     from .serialization import AgentMetadata
@@ -187,7 +188,7 @@ def kernel_and_belief(agent: PSRLAgent, contents: Contents, metadata: AgentMetad
     return kernel, belief
 
 
-def check_sampled_setting(agent: PSRLAgent, contents: Contents, sampled: Setting, index: int | None) -> None:
+def check_sampled_setting(agent: Learner, contents: Contents, sampled: Setting, index: int | None) -> None:
     """Check a sampled observation model and sampled costs against the prior."""
     prior = agent.prior
     if isinstance(prior, LearnsTables):
@@ -218,7 +219,7 @@ def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, p
         assert family is not None
         if not (key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(family)):
             raise contents.refuse(f"plans: kernel {key!r} of {len(family)}")
-        _check_fit(contents, plans[i], family.model(int(key)), metadata.own_planner)
+        check_fit(contents, plans[i], family.model(int(key)), metadata.own_planner)
     now = agent.current_episode
     if not now.number:
         return
@@ -227,12 +228,12 @@ def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, p
     else:
         model = POMDP(now.setting or agent.setting, now.kernel)
     if listed.present is not None:
-        _check_fit(contents, plans[listed.present], model, metadata.own_planner)
+        check_fit(contents, plans[listed.present], model, metadata.own_planner)
     if listed.last is not None:
         _check_last(contents, plans[listed.last], model, family is not None)
 
 
-def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool) -> None:
+def check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool = False) -> None:
     """Check a plan for this model; a user's own planner may plan for another one of the same shape."""
     if not own_planner and found.fingerprint != model.fingerprint:
         raise contents.refuse("plans: one is for another kernel than it is stored for")
