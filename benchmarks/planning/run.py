@@ -200,7 +200,7 @@ def parsed(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--discount", type=float, help="discounted totals instead of averages")
     parser.add_argument("--files", type=Path, help="a folder of model files, instead of generated models")
     parser.add_argument("--only", default="", help="only models whose names contain this")
-    parser.add_argument("--seconds", type=float, help="limit of time for each model (20; quick: 5)")
+    parser.add_argument("--seconds", type=float, help="limit of time for each model (20; quick: 4)")
     parser.add_argument("--gigabytes", type=float, default=1.0, help="limit of memory for each model (1)")
     parser.add_argument("--processor", action="store_true", help="count our limit in processor time")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
@@ -214,7 +214,7 @@ def parsed(words: list[str] | None) -> argparse.Namespace:
     if options.write and BEGIN not in options.write.read_text(encoding="utf-8"):
         parser.error(f"--write: {options.write} has no mark {BEGIN}")
     options.files = options.files.resolve() if options.files else None
-    options.seconds = options.seconds or (5.0 if options.quick else 20.0)
+    options.seconds = options.seconds or (4.0 if options.quick else 20.0)
     return options
 
 
