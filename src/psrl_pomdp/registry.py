@@ -60,6 +60,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "spectrum-access-acks": f"{_PROBLEMS}spectrum:spectrum_access_acks",
         "river-swim": f"{_PROBLEMS}navigation:river_swim",
         "river-swim-observed": f"{_PROBLEMS}navigation:river_swim_observed",
+        "fishery": f"{_PROBLEMS}fishery:fishery",
         "noisy-grid": f"{_PROBLEMS}navigation:noisy_grid",
         "rock-sample": f"{_PROBLEMS}searches:rock_sample",
         "tag": f"{_PROBLEMS}searches:tag",

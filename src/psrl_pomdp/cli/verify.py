@@ -15,7 +15,7 @@ from .common import (
     print_json,
     print_rows,
 )
-from .plan_text import outward
+from .plan_text import criterion, outward
 
 if TYPE_CHECKING:
     from ..models import POMDP
@@ -37,7 +37,7 @@ def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool,
     """Prove the bounds of a plan again that `psrl-pomdp solve --save` wrote.
 
     Every inequality behind the two bounds is computed again from the saved certificates, without the planner.
-    The output has the verified bounds on the optimal average. The exit code is 0 if they are proved. It is 1
+    The output has the verified bounds on the optimal average, or discounted total. The exit code is 0 if they are proved. It is 1
     if the plan belongs to another model or claims more than it proves; an error on stderr says so.
     """
     from ..planning import Plan
@@ -51,7 +51,7 @@ def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool,
     unit = f" {document['unit']}" if document["unit"] else ""
     print_rows(
         [
-            (f"average {document['kind']}", f"{low} to {high}{unit}"),
+            (criterion(document), f"{low} to {high}{unit}"),
             ("verified", "both bounds, from the certificates alone"),
             ("gap", f"{document['gap']:.2e}, scaled"),
             ("by", f"{document['points']} grid points and {document['nodes']} controller nodes"),
@@ -67,12 +67,13 @@ def check(plan: Plan, model: POMDP) -> dict[str, Any]:
     from ..planning import verify
 
     lower, upper = verify(plan, model)
-    units = model.setting.units
+    units = plan.value_units
     return {
         "verified": True,
         "model": model.name,
         "kind": units.kind,
-        "unit": units.average_name,
+        "discount": plan.discount if plan.is_discounted else None,
+        "unit": units.name if plan.is_discounted else units.average_name,
         "scale": [units.low, units.high],
         "lower": lower,
         "upper": upper,

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, eye_array, vstack
 from .._utils.arrays import Array
 from ..models import POMDP
 from .certificate_checks import CertificateError, check_arrays
+from .discounted_checks import check_totals, lower_at_starts, upper_at_starts
 from .dynamics import BeliefDynamics, Dynamics
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
@@ -43,7 +44,8 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        The proved lower and upper bound on the optimal average, in the user's units.
+        The proved lower and upper bound on the optimal average, or on the optimal discounted total, in the
+        user's units.
 
     Raises
     ------
@@ -69,7 +71,7 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
         raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {lower!r}")
     if not plan.upper_cost >= min(1.0, most - 0.5 * dynamics.rounding(plan.controller.vectors)):
         raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {upper!r}")
-    low, high = sorted(model.setting.units.from_scaled([lower, upper]).tolist())
+    low, high = sorted(plan.value_units.from_scaled([lower, upper]).tolist())
     return low, high
 
 
@@ -84,7 +86,7 @@ def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamic
     if plan.bracket is None:
         if not model.setting.is_finite:
             raise CertificateError("the plan is for finite observations, and the model has none")
-        dynamics = dynamics_for(plan.grid, model)
+        dynamics = dynamics_for(plan.grid, model, plan.discount)
         return dynamics, dynamics
     if model.setting.is_finite:
         raise CertificateError("the plan is for a density, and the model has finite observations")
@@ -92,24 +94,25 @@ def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamic
     above = POMDP(plan.bracket.dilated_setting, model.transition)
     below = POMDP(plan.bracket.quantized_setting, model.transition)
     if isinstance(plan.grid, InformedCertificate):
-        return SparseDynamics.of(above), SparseDynamics.of(below).with_slack(slack)
-    return Dynamics.of(above), Dynamics.of(below, slack)
+        exact = SparseDynamics.of(below, discount=plan.discount)
+        return SparseDynamics.of(above, discount=plan.discount), exact.with_slack(slack)
+    return Dynamics.of(above, discount=plan.discount), Dynamics.of(below, slack, plan.discount)
 
 
 @singledispatch
-def dynamics_for(certificate: object, model: POMDP) -> BeliefDynamics:
+def dynamics_for(certificate: object, model: POMDP, discount: float) -> BeliefDynamics:
     """Return the dynamics that a certificate of the lower bound is about: dense or sparse."""
     raise CertificateError(f"a {type(certificate).__name__} proves no lower bound")
 
 
 @dynamics_for.register
-def _(certificate: LowerCertificate, model: POMDP) -> BeliefDynamics:
-    return Dynamics.of(model)
+def _(certificate: LowerCertificate, model: POMDP, discount: float) -> BeliefDynamics:
+    return Dynamics.of(model, discount=discount)
 
 
 @dynamics_for.register
-def _(certificate: InformedCertificate, model: POMDP) -> BeliefDynamics:
-    return SparseDynamics.of(model)
+def _(certificate: InformedCertificate, model: POMDP, discount: float) -> BeliefDynamics:
+    return SparseDynamics.of(model, discount=discount)
 
 
 def check_metadata(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
@@ -122,6 +125,8 @@ def check_metadata(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
         "states": (plan.states, dynamics.states),
         "actions": (plan.actions, model.setting.actions),
         "units": (plan.units, model.setting.units),
+        "discount": (0.0 < plan.discount <= 1.0, True),
+        "gains": (plan.is_discounted and plan.depends_on_start, False),
         "start": (plan.controller.start in range(len(plan.controller)), True),
     }
     for name, (found, right) in expected.items():
@@ -147,6 +152,11 @@ def proved_upper(plan: Plan, dynamics: BeliefDynamics) -> float:
     controller = plan.controller
     vectors = controller.vectors - controller.vectors[0, 0]  # adding a constant changes nothing but digits
     excess = dynamics.cost[controller.actions] - vectors + _expected_next(controller, dynamics, vectors)
+    if dynamics.discount < 1.0:
+        rounding, subtracted = dynamics.rounding(vectors), float(controller.vectors[0, 0])
+        most = float(excess.max()) + rounding
+        check_totals("nodes", most, -subtracted, rounding, dynamics.discount)
+        return most + upper_at_starts(vectors, dynamics)
     if controller.gains is None:
         return float(excess.max()) + dynamics.rounding(vectors)
     _check_gains_fall(controller, dynamics)
@@ -231,6 +241,9 @@ def _(informed: InformedCertificate, dynamics: BeliefDynamics) -> float:
         lowest = min(lowest, float(right.min()))
     rounding = informed.rounding(dynamics)
     lowest -= rounding
+    if dynamics.discount < 1.0:
+        check_totals("places", -lowest, float(informed.values[0, 0]), rounding, dynamics.discount)
+        return lowest + lower_at_starts(points, q, dynamics)
     if informed.gains is None:
         return lowest
     _check_gains_claim("states", -lowest, rounding)
@@ -285,6 +298,10 @@ def _(grid: LowerCertificate, dynamics: Dynamics) -> float:
         lowest = min(lowest, float((value - h - gains).min()))
     rounding = grid.rounding(dynamics)
     lowest -= rounding
+    if dynamics.discount < 1.0:
+        check_totals("points", -lowest, float(grid.values[0]), rounding, dynamics.discount)
+        inner = csr_array(points[dynamics.n_states :])
+        return lowest + lower_at_starts(inner, h[:, None], dynamics)
     if grid.gains is None:
         return lowest
     _check_gains_claim("points", -lowest, rounding)
