@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from psrl_pomdp import POMDP, Plan
-from psrl_pomdp._utils.arrays import Array
+from psrl_pomdp._utils.arrays import Array, Index
 
 
 def averages_of(best: Plan, model: POMDP, runs: int, horizon: int, seed: int) -> Array:
@@ -32,6 +32,6 @@ def averages_of(best: Plan, model: POMDP, runs: int, horizon: int, seed: int) ->
     return total / horizon
 
 
-def _drawn(rng: np.random.Generator, rows: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _drawn(rng: np.random.Generator, rows: Array) -> Index:
     """Draw a number from each row of probabilities."""
-    return (np.cumsum(rows, axis=1) < rng.random((len(rows), 1))).sum(axis=1)
+    return np.asarray((np.cumsum(rows, axis=1) < rng.random((len(rows), 1))).sum(axis=1), np.int64)

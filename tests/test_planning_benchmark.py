@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,23 +23,27 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "wait4"), reason="the benchmark 
 
 
 @pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(FOLDER))
-    import run  # type: ignore[import-not-found]
-
-    yield run
+    yield import_module("run")
     for name in ("run", "models", "solvers"):
         sys.modules.pop(name, None)
 
 
-def test_a_row_has_a_checked_interval_and_what_it_took(bench: ModuleType, tmp_path: Path) -> None:
+def test_a_row_has_a_checked_interval_and_what_it_took(bench: Any, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n\n{bench.BEGIN}\nold\n{bench.END}\nafter\n")
     words = ["--only", "machine-repair", "--seconds", "5", "--json", str(tmp_path / "a.json")]
     assert bench.main([*words, "--write", str(page)]) == 0
     [row] = json.loads((tmp_path / "a.json").read_text())["rows"]
     best = plan(problem("machine-repair"), 1e-6)
-    assert (row["model"], row["S"], row["A"], row["O"], row["status"]) == ("machine-repair", 3, 4, 2, "closed")
+    assert (row["model"], row["S"], row["A"], row["O"], row["status"]) == (
+        "machine-repair",
+        3,
+        4,
+        2,
+        "closed",
+    )
     assert row["lower"] == pytest.approx(best.lower, abs=1e-5)
     assert row["lower"] <= row["upper"]
     assert 0 < row["CPU s"] < 60
@@ -50,7 +55,7 @@ def test_a_row_has_a_checked_interval_and_what_it_took(bench: ModuleType, tmp_pa
     assert "old" not in text
 
 
-def test_files_of_a_folder_take_part(bench: ModuleType, tmp_path: Path) -> None:
+def test_files_of_a_folder_take_part(bench: Any, tmp_path: Path) -> None:
     save(problem("tiger"), tmp_path / "mine.pomdp")
     (tmp_path / "notes.txt").write_text("no model")
     (tmp_path / "broken.pomdp").write_text("states: ?")
@@ -60,7 +65,7 @@ def test_files_of_a_folder_take_part(bench: ModuleType, tmp_path: Path) -> None:
     assert bench.our_row(task)["status"].startswith("failed: ")
 
 
-def test_a_process_is_killed_far_beyond_its_limits(bench: ModuleType, tmp_path: Path) -> None:
+def test_a_process_is_killed_far_beyond_its_limits(bench: Any, tmp_path: Path) -> None:
     bench.GRACE_SECONDS = 0.2
     begun = time.monotonic()
     run = bench.watched([sys.executable, "-c", "import time; time.sleep(60)"], 0.01, 1.0, tmp_path)
@@ -72,9 +77,10 @@ def test_a_process_is_killed_far_beyond_its_limits(bench: ModuleType, tmp_path: 
         run = bench.watched([sys.executable, "-c", hungry], 60.0, 0.05, tmp_path)
         assert run["ended"] == "killed: memory"
         assert run["MB"] > 100
-    assert bench.watched([sys.executable, "-c", "import sys; sys.exit('no luck')"], 9.0, 9.0, tmp_path)[
-        "ended"
-    ] == "failed: no luck"
+    assert (
+        bench.watched([sys.executable, "-c", "import sys; sys.exit('no luck')"], 9.0, 9.0, tmp_path)["ended"]
+        == "failed: no luck"
+    )
 
 
 SARSOP_TABLE = """
@@ -89,9 +95,9 @@ Loading the model ...
 """
 
 
-def test_other_solvers_are_read_in_the_units_of_the_model(bench: ModuleType, tmp_path: Path) -> None:
+def test_other_solvers_are_read_in_the_units_of_the_model(bench: Any, tmp_path: Path) -> None:
     """In the formats of their manuals; pomdpsol and pomdp-solve themselves are not needed."""
-    import solvers  # type: ignore[import-not-found]
+    solvers: Any = import_module("solvers")
 
     tiger, rail = problem("tiger"), problem("railway")
     assert (tiger.setting.units.kind, rail.setting.units.kind) == ("reward", "cost")
@@ -106,8 +112,8 @@ def test_other_solvers_are_read_in_the_units_of_the_model(bench: ModuleType, tmp
     assert "value" not in solvers.read_pomdp_solve("", tmp_path / "nothing", rail)
 
 
-def test_the_file_for_other_solvers_is_the_model_with_rewards(bench: ModuleType, tmp_path: Path) -> None:
-    import solvers
+def test_the_file_for_other_solvers_is_the_model_with_rewards(bench: Any, tmp_path: Path) -> None:
+    solvers: Any = import_module("solvers")
 
     model = problem("bridge-ratings", ratings=4)
     solvers.write_for_others(model, 0.95, tmp_path / "model.pomdp")
@@ -121,11 +127,13 @@ def test_the_file_for_other_solvers_is_the_model_with_rewards(bench: ModuleType,
 
 
 def test_another_solver_on_the_path_has_a_row(
-    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stand-in prints a table; it must get a file that exists, and a limit of time."""
     stand_in = tmp_path / "pomdpsol"
-    stand_in.write_text(f"#!/bin/sh\nfor last; do :; done\ntest -f \"$last\" || exit 3\ncat <<'X'\n{SARSOP_TABLE}X\n")
+    stand_in.write_text(
+        f"#!/bin/sh\nfor last; do :; done\ntest -f \"$last\" || exit 3\ncat <<'X'\n{SARSOP_TABLE}X\n"
+    )
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     task = bench.Task("tiger", None, 0.95, 3.0, 1.0, False)
@@ -135,14 +143,15 @@ def test_another_solver_on_the_path_has_a_row(
     assert "--timeout" in bench.OTHERS["SARSOP"].command(tmp_path, tmp_path, task)
 
 
-def test_generated_models_repeat_and_differ_by_seed(bench: ModuleType) -> None:
-    from models import dense, made, sparse, wear  # type: ignore[import-not-found]
+def test_generated_models_repeat_and_differ_by_seed(bench: Any) -> None:
+    models: Any = import_module("models")
 
-    for make in (lambda seed: dense(5, 3, 4, seed), lambda seed: sparse(30, seed), lambda seed: wear(15, seed)):
-        assert (make(1).transition == make(1).transition).all()
-        assert (make(1).transition != make(2).transition).any()
-    assert not made("tiger", None).setting.has_first_observation
-    assert (np.count_nonzero(sparse(100, 0).transition, axis=2) <= 5).all()
+    for make, sizes in ((models.dense, (5, 3, 4)), (models.sparse, (30,)), (models.wear, (15,))):
+        one, same, other = (make(*sizes, seed=seed).transition for seed in (1, 1, 2))
+        assert (one == same).all()
+        assert (one != other).any()
+    assert not models.made("tiger", None).setting.has_first_observation
+    assert (np.count_nonzero(models.sparse(100, 0).transition, axis=2) <= 5).all()
     assert set(bench.QUICK) <= set(bench.MODELS)
 
 

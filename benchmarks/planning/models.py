@@ -1,4 +1,4 @@
-"""The models of the planning benchmark: families with seeds, problems of the package, files that users name."""
+"""The models of the planning benchmark: families with seeds, problems of the package, files of users."""
 
 from __future__ import annotations
 
@@ -99,9 +99,10 @@ def files_in(folder: Path) -> dict[str, Path]:
 
 
 def made(name: str, folder: Path | None) -> POMDP:
-    """Return a model by its name in the table or in the folder, without an observation before the first action.
+    """Return a model by its name in the table or in the folder.
 
-    Files of models have no such observation, so that other solvers could not use it.
+    It has no observation before the first action: files of models have none, so that other solvers could not
+    use it.
     """
     if name in MODELS:
         found = MODELS[name]()

@@ -29,9 +29,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from models import MODELS, QUICK, files_in, made
 from solvers import OTHERS, OURS, Task, discounts, our_answer, our_command, print_answer, write_for_others
 
+from models import MODELS, QUICK, files_in, made
 from psrl_pomdp import __version__
 
 COLUMNS = ("model", "S", "A", "O", "solver", "lower", "upper", "gap", "% of value", "CPU s", "MB", "status")

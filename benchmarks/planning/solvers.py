@@ -75,9 +75,7 @@ def our_answer(model: POMDP, task: Task) -> dict[str, Any]:
         vars(limits)["time"] = clock
     options: dict[str, Any] = {} if task.discount is None else {"discount": task.discount}
     begun, spent = time.perf_counter(), time.process_time()
-    found = plan(
-        model, TOLERANCE, time_limit=task.seconds, memory_limit=1e9 * task.gigabytes, **options
-    )
+    found = plan(model, TOLERANCE, time_limit=task.seconds, memory_limit=1e9 * task.gigabytes, **options)
     taken = {"wall": time.perf_counter() - begun, "cpu": time.process_time() - spent}
     ends = sorted((float(found.lower), float(found.upper)))
     verify(found, model)

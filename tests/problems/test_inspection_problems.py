@@ -170,5 +170,3 @@ def test_an_agent_learns_from_the_prior_of_the_story(name: str) -> None:
     kernel = agent.posterior.mean()
     assert (kernel[model.prior.concentration == 0] == 0).all()
     assert kernel[0] == pytest.approx(kernel[1])
-
-

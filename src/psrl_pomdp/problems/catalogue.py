@@ -97,7 +97,9 @@ class Problem(POMDP):
             entry=entry,
             _parameters=tuple(parameters.items()),
             family=FinitePrior(parts.setting, kernels) if parts.others else None,
-            prior=DirichletPrior(parts.setting, concentration, _known_rows(parts, self.transition), parts.ties),
+            prior=DirichletPrior(
+                parts.setting, concentration, _known_rows(parts, self.transition), parts.ties
+            ),
         )
 
     @property

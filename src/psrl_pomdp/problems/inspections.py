@@ -19,8 +19,8 @@ _BEST = 9  # the best condition rating of the scale
     source="the condition ratings 9 (excellent) to 0 (failed) of the National Bridge Inventory: Federal "
     "Highway Administration (1995), Recording and coding guide for the structure inventory and appraisal of "
     "the nation's bridges; their error: Moore, Phares, Graybeal, Rolander and Washer (2001), Reliability of "
-    "visual inspection for highway bridges, FHWA-RD-01-020, where 68 % of the ratings are within one point of "
-    "the average and 95 % within two; decay by one rating at a time as in Jiang, Saito and Sinha (1988), "
+    "visual inspection for highway bridges, FHWA-RD-01-020, where 68 % of the ratings are within one point "
+    "of the average and 95 % within two; decay by one rating at a time as in Jiang, Saito and Sinha (1988), "
     "Bridge performance prediction model using the Markov chain, Transportation Research Record 1180; the "
     "rates and the costs are chosen for this package",
     assumptions=Assumptions(
@@ -58,7 +58,7 @@ def bridge_ratings(
     decay = bounded("decay", decay, 0.0, 0.9)
     errors = [bounded("error", error, 0.01, 100.0)] * 5
     errors[1] = bounded("in_depth_error", in_depth_error, 0.01, 100.0)
-    cuts = np.arange(n - 1) + 0.5
+    cuts: Array = np.arange(0.5, n - 1.0)
     lost = bounded("risk", risk, 0.0) * (np.arange(n) / (n - 1)) ** 3
     best = max(_BEST, n - 1)
     setting = Setting(

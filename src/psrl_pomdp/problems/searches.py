@@ -31,8 +31,8 @@ _ROCKS: dict[tuple[int, int], tuple[Cell, ...]] = {
     "rocks for 4 x 4, 5 x 5 and 5 x 7 and the distance of 20 as in the public implementations. Another field "
     "after the exit is an addition of this package",
     assumptions=Assumptions(
-        bellman="holds: from every belief the rover can leave within `size` steps, to the known belief about a "
-        "new field, and without leaving it earns a bounded reward only",
+        bellman="holds: from every belief the rover can leave within `size` steps, to the known belief about "
+        "a new field, and without leaving it earns a bounded reward only",
         separation="open: there is no finite prior",
         belief="open: what is known about a field does not matter after it is left",
         kernel="open: the information about the rocks depends on how often they are checked",
@@ -47,22 +47,23 @@ def rock_sample(
     restart: bool = True,
     seed: int = 0,
 ) -> Parts:
-    """A rover drives over a square field of `size` by `size` cells with `rocks` rocks, of which some are good.
+    """A rover drives over a field of `size` by `size` cells with `rocks` rocks, of which some are good.
 
     State: the cell of the rover, which it knows, and which rocks are good, which it does not. Actions: north,
     south, east, west; sample the rock in the same cell; check a rock from afar. A move off the field has no
     effect, except to the east, which leaves the field. Rewards: `leave` for leaving the field, 10 for
-    sampling a good rock, −10 for sampling a bad one; a good rock is bad after it was sampled. Observations: after a
-    check, good or bad, which is right with probability (1 + 2^(−d / `half_distance`)) / 2 at a distance d;
-    otherwise nothing. Every rock is good with probability `good`. The rover begins in the middle of the west
-    side. After it leaves, it begins in another field with the same places of rocks; without `restart` it
-    stays outside, without rewards, which is the problem that publications discount by .95. With another field
-    it pays on small fields to leave at once, again and again, unless `leave` is less than the published 10.
-    `seed` determines the places of the rocks for sizes without published ones. The Dirichlet prior knows everything but how
-    often rocks are good, which it learns from field to field.
+    sampling a good rock, −10 for sampling a bad one; a good rock is bad after it was sampled. Observations:
+    after a check, good or bad, which is right with probability (1 + 2^(−d / `half_distance`)) / 2 at a
+    distance d; otherwise nothing. Every rock is good with probability `good`. The rover begins in the middle
+    of the west side. After it leaves, it begins in another field with the same places of rocks; without
+    `restart` it stays outside, without rewards, which is the problem that publications discount by .95. With
+    another field it pays on small fields to leave at once, again and again, unless `leave` is less than the
+    published 10. `seed` determines the places of the rocks for sizes without published ones. The Dirichlet prior knows
+    everything but how often rocks are good, which it learns from field to field.
 
     The kernel is a dense array: 4 x 4 with four rocks has 257 states and takes 5 MB, 5 x 5 with five rocks 51
-    MB, 5 x 5 with seven rocks 1 GB; 7 x 7 with eight rocks would take 16 GB and is refused.
+    MB, 5 x 5 with seven rocks 1 GB (with the prior, 6 GB while it is made); 7 x 7 with eight rocks would take
+    16 GB and is refused.
     """
     size, rocks = count("size", size, 1, 20), count("rocks", rocks, 0, 12)
     half_distance, good = bounded("half_distance", half_distance, 1e-3), fraction("good", good)
@@ -124,9 +125,7 @@ def rock_sample(
     concentration = (kernel > 0.0).astype(np.float64)
     if restart:
         concentration[tuple(np.array(exits).T)] = _field_starts(first, n_masks, n)
-    return Parts(
-        setting, kernel, concentration=concentration, known=known, ties=[exits] if restart else []
-    )
+    return Parts(setting, kernel, concentration=concentration, known=known, ties=[exits] if restart else [])
 
 
 def _field_starts(first: int, n_masks: int, n: int) -> Array:
@@ -171,12 +170,18 @@ def tag(columns: int = 3, rows: int = 2, tower: int = 0, flee: float = 0.8, rest
     states, and its dense kernel takes 30 MB. The Dirichlet prior knows how the robot moves, and that the
     target stays or moves by one cell; it learns how the target moves, which depends on where the robot was.
     """
-    columns, rows, tower = count("columns", columns, 1, 60), count("rows", rows, 1, 60), count("tower", tower, 0)
+    columns, rows, tower = (
+        count("columns", columns, 1, 60),
+        count("rows", rows, 1, 60),
+        count("tower", tower, 0),
+    )
     flee = fraction("flee", flee)
     _check_restart(restart)
     left = columns // 2
     if left + tower > columns:
-        raise InvalidModelError(f"parameter tower is {tower}, wider than the {columns - left} columns below it")
+        raise InvalidModelError(
+            f"parameter tower is {tower}, wider than the {columns - left} columns below it"
+        )
     cells = [(x, y) for y in range(rows) for x in range(columns)]
     cells += [(left + x, rows + y) for y in range(tower) for x in range(tower)]
     number = {cell: k for k, cell in enumerate(cells)}
@@ -212,7 +217,9 @@ def tag(columns: int = 3, rows: int = 2, tower: int = 0, flee: float = 0.8, rest
             if hit:
                 kernel[4, s] = playing.ravel() if restart else np.eye(n)[robot * n_targets + n_cells]
                 known[4, s] = True
-            alike = [[(a, s) for a in range(4 if hit else 5) if next_robot[a] == to] for to in set(next_robot)]
+            alike = [
+                [(a, s) for a in range(4 if hit else 5) if next_robot[a] == to] for to in set(next_robot)
+            ]
             ties += [group for group in alike if len(group) > 1]
     possible[known] = kernel[known] > 0.0
     same = np.arange(n) // n_targets == np.arange(n) % n_targets
