@@ -58,8 +58,8 @@ def rock_sample(
     of the west side. After it leaves, it begins in another field with the same places of rocks; without
     `restart` it stays outside, without rewards, which is the problem that publications discount by .95. With
     another field it pays on small fields to leave at once, again and again, unless `leave` is less than the
-    published 10. `seed` determines the places of the rocks for sizes without published ones. The Dirichlet prior knows
-    everything but how often rocks are good, which it learns from field to field.
+    published 10. `seed` determines the places of the rocks for sizes without published ones. The Dirichlet
+    prior knows everything but how often rocks are good, which it learns from field to field.
 
     The kernel is a dense array: 4 x 4 with four rocks has 257 states and takes 5 MB, 5 x 5 with five rocks 51
     MB, 5 x 5 with seven rocks 1 GB (with the prior, 6 GB while it is made); 7 x 7 with eight rocks would take
