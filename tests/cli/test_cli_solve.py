@@ -653,3 +653,45 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def test_the_endings_are_the_same_everywhere() -> None:
     assert solve.FIGURE_ENDINGS == plan_figures.ENDINGS
+
+
+def test_discounted_totals_are_solved_saved_and_verified(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = str(tmp_path / "tiger.npz")
+    code, out, _ = run("solve", "tiger", "--discount", "0.95", "--save", saved, capsys=capsys)
+    assert code == 0
+    assert "reward, discount 0.95" in out
+    assert "average" not in out
+    code, out, _ = run("verify", saved, "tiger", "--json", capsys=capsys)
+    found = json.loads(out)
+    assert code == 0
+    assert found["discount"] == 0.95
+    assert found["lower"] <= 19.3713683559 <= found["upper"]
+    text = "discount: 0.8\nvalues: cost\nstates: 2\nactions: 1\nobservations: 1\nstart: 1 0\n"
+    text += "T: 0\n0 1\n0 1\nO: 0\n1\n1\nR: 0 : 1 : * : * 1\n"
+    file = tmp_path / "one.pomdp"
+    file.write_text(text)
+    code, out, _ = run("solve", str(file), "--discount", "file", "--json", capsys=capsys)
+    found = json.loads(out)
+    assert code == 0
+    assert found["discount"] == 0.8
+    assert found["lower"] == pytest.approx(4.0, abs=1e-6)  # .8 + .8² + ...
+    assert found["rounds"][-1]["upper"] == pytest.approx(4.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["tiger", "--discount", "file"], "states no discount"),
+        (["tiger", "--discount", "1"], "not above 0 and below 1"),
+        (["tiger", "--discount", "nan"], "not above 0 and below 1"),
+        (["tiger", "--discount", "much"], "no number"),
+    ],
+)
+def test_other_discounts_are_mistakes(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run("solve", *words, capsys=capsys)
+    assert code == 2
+    assert says in err

@@ -36,6 +36,7 @@ from ..inference.sampled_filter import SampledFilter, update_sampled_filter
 from ..inference.step_codes import step_codes_of
 from ..models import POMDP, Setting
 from ..planning import plan
+from ..planning.discounted import require_average
 from ..planning.solve import compile_if_long
 from ..protocols import (
     FiniteSupport,
@@ -323,6 +324,7 @@ class Fleet(AtomicCalls):
     def begin_following(self, found: Solution, work: float) -> None:
         """Begin the episode whose model was planned for, with the beliefs of the units under it."""
         assert self.following is not None
+        require_average(found, "this fleet")
         sample, tolerance = self.following
         self.last_plan = found
         if sample.kernel_index is not None:

@@ -133,8 +133,8 @@ Examples:
     "--discount",
     callback=_discount,
     metavar="NUMBER|file",
-    help="Bound the optimal discounted total from the initial distribution, each step with this weight on the "
-    "one before it; `file` takes the discount of the file.  [default: the long-run average]",
+    help="Bound the optimal discounted total from the initial distribution, in which each step has this "
+    "weight on the one before it; `file` takes the discount of the file.  [default: the long-run average]",
 )
 @click.option(
     "--time-limit",

@@ -37,8 +37,9 @@ def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool,
     """Prove the bounds of a plan again that `psrl-pomdp solve --save` wrote.
 
     Every inequality behind the two bounds is computed again from the saved certificates, without the planner.
-    The output has the verified bounds on the optimal average, or discounted total. The exit code is 0 if they are proved. It is 1
-    if the plan belongs to another model or claims more than it proves; an error on stderr says so.
+    The output has the verified bounds on the optimal average, or on the optimal discounted total. The exit
+    code is 0 if they are proved. It is 1 if the plan belongs to another model or claims more than it proves;
+    an error on stderr says so.
     """
     from ..planning import Plan
 

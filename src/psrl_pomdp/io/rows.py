@@ -60,4 +60,6 @@ class RowRule:
 
 def unused_discount(discount: float) -> str:
     """Return the remark on the discount of a file."""
-    return f"discount {discount:g} was read; the average over time is optimized unless a discount is asked for"
+    return (
+        f"discount {discount:g} was read; the average over time is optimized unless a discount is asked for"
+    )

@@ -1,8 +1,8 @@
 """Discounted totals: bounds that hold from every belief.
 
-With a discount γ, the planner bounds J = (1 − γ) V, with V the optimal discounted total cost from the initial
-distribution: the average cost where each step draws the start afresh with probability 1 − γ. Values at beliefs
-are proved up to a constant on the way. At the end they are moved so that they are totals:
+With a discount γ, the planner bounds J = (1 − γ) V, where V is the optimal discounted total cost from the
+initial distribution: the average cost where each step draws the start afresh with probability 1 − γ. Values
+at beliefs are proved up to a constant on the way. At the end they are moved so that they are totals:
 
     V(b) ≤ min_n α_n·b   where   C(s, a_n) + γ Σ θ η α_{σ(n, o)}(s′) ≤ α_n(s)   for all n and s,
     V(b) ≥ h̃(b)          where   h_i ≤ c(g_i, a) + γ Σ P(o | g_i, a) h̃(τ(g_i, a, o))   for all i and a.
@@ -47,6 +47,16 @@ def total_units(units: Units, discount: float) -> Units:
         return units
     steps = 1.0 / (1.0 - discount)
     return Units(steps * units.low, steps * units.high, units.kind, units.total_name)
+
+
+def require_average(solution: object, use: str) -> None:
+    """Raise `InvalidModelError` for a plan with a discount; `use` says what it cannot be used for."""
+    discount = getattr(solution, "discount", 1.0)
+    if discount != 1.0:
+        raise InvalidModelError(
+            f"the plan is for totals with discount {discount:g}, and {use} is about the long-run average: "
+            "make the plan without discount"
+        )
 
 
 def as_total(controller: Controller, dynamics: BeliefDynamics) -> Controller:

@@ -62,10 +62,10 @@ class Plan(PlanRecord):
     `follow(belief)` executes the controller, whose average cost is at most the upper bound.
 
     If `discount` is below 1, `lower` and `upper` are bounds on the optimal discounted total from the initial
-    distribution of the model, in the user's units: the sum of the costs, each step with the weight `discount`
-    on the one before it. `lower_cost` and `upper_cost` are 1 − discount times these totals, for scaled costs.
-    `action(belief)` is a policy that keeps the upper bound, and `value_bounds(belief)` returns the bounds from
-    any other belief.
+    distribution of the model, in the user's units: the sum of the costs, in which each step has the weight
+    `discount` on the one before it. `lower_cost` and `upper_cost` are 1 − discount times these totals, for
+    scaled costs. `action(belief)` is a policy that keeps the upper bound, and `value_bounds(belief)` returns
+    the bounds from any other belief.
 
     If the model has a density of observations, `bracket` holds the two finite sensors between which the
     density is: `grid` proves the lower bound for the one that says more, and `controller` the upper bound for
@@ -365,7 +365,7 @@ class Plan(PlanRecord):
         return decoded(cls, data, name)
 
     def __repr__(self) -> str:
-        kind = self.units.kind
+        kind: str = self.units.kind
         if self.is_discounted:
             kind = f"{kind} discounted by {self.discount:g}"
         return (

@@ -267,7 +267,8 @@ class PlanningRun(BoundedRun):
         p = self.parameters.representation
         n_rows = model.n_actions * model.setting.n_joint_observations * model.n_states
         vertices = n_rows * (model.n_states + self.parameters.grid.initial_points)
-        return n_rows * model.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
+        most = p.dense_entries * (p.discounted_ratio if self.discount < 1.0 else 1.0)
+        return n_rows * model.n_states <= most and self.limits.fits(p.bytes_per_entry * vertices)
 
     def _may_go_on_dense(self, dynamics: SparseDynamics) -> bool:
         """Return whether such arrays may follow the sparse bounds."""

@@ -19,14 +19,14 @@ _LEAST = 1e-9  # probabilities below this are left out
 @register(
     "fishery",
     title="Set the quota of a fishery from a survey of its stock, which has errors",
-    source="made for this package from textbook dynamics: logistic growth (Schaefer 1954, Some aspects of the "
-    "dynamics of populations important to the management of the commercial marine fisheries) or Beverton-Holt "
-    "recruitment (Beverton and Holt 1957, On the dynamics of exploited fish populations), with log-normal "
-    "noise on what is left after the catch, as in Reed (1979), Optimal escapement levels in stochastic and "
-    "deterministic harvesting models",
+    source="made for this package from textbook dynamics: logistic growth (Schaefer 1954, Some aspects of "
+    "the dynamics of populations important to the management of the commercial marine fisheries) or "
+    "Beverton-Holt recruitment (Beverton and Holt 1957, On the dynamics of exploited fish populations), with "
+    "log-normal noise on what is left after the catch, as in Reed (1979), Optimal escapement levels in "
+    "stochastic and deterministic harvesting models",
     assumptions=Assumptions(
-        bellman="holds: the stock recovers from every level while nothing is caught; but without immigration a "
-        "stock that has died out stays so",
+        bellman="fails: a stock that has died out stays so, and the optimal average depends on whether it "
+        "has; with enough immigration it recovers",
         separation="open: there is no finite prior",
         belief="open: all levels give every reading with a positive probability, but far ones hardly do",
         kernel="open: the readings of different levels have different distributions",
@@ -40,7 +40,7 @@ def fishery(
     model: Growth = "logistic",
     noise: float = 0.1,
     survey: float = 0.1,
-    immigration: float = 0.01,
+    immigration: float = 0.0,
     largest: float = 1.5,
 ) -> Parts:
     """A stock of fish grows on a line of levels, and the quota of every year is set after a survey.

@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from ..._utils.arrays import Array
 from ..markov.relative_values import solve_dense, solve_gmres, solve_lu
 from ..parameters import WORK
-from . import grid_steps
 from ..single_points import interpolated_by_one_point, largest_weights
+from . import grid_steps
 from .grid_arrays import GridArrays
 
 

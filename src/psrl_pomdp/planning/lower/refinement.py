@@ -149,7 +149,6 @@ class GridRefinement:
         useful = first[new & (residual[first] > 1e-12)]
         return visited[useful[_top(residual[useful], count)]]
 
-
     def _trajectory(self, uniforms: Array) -> tuple[Candidates, Array]:
         """Return beliefs of a greedy trajectory and their Bellman residuals.
 
@@ -164,7 +163,9 @@ class GridRefinement:
         first = 0
         while first < len(uniforms):
             last = first + int(self._rng.geometric(d.restart))
-            found, residual, self._belief = grid.sample_trajectory(self._belief, d.discount * uniforms[first:last])
+            found, residual, self._belief = grid.sample_trajectory(
+                self._belief, d.discount * uniforms[first:last]
+            )
             parts.append((found, residual))
             if last <= len(uniforms):
                 self._belief = d.starts[self._rng.choice(len(d.starts), p=d.start_weights)]

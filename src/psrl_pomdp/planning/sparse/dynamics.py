@@ -46,9 +46,7 @@ class SparseDynamics(BeliefDynamics):
     discount: float = field(default=1.0, kw_only=True)
 
     @classmethod
-    def of(
-        cls, model: POMDP, limits: Limits | None = None, discount: float = 1.0
-    ) -> SparseDynamics:
+    def of(cls, model: POMDP, limits: Limits | None = None, discount: float = 1.0) -> SparseDynamics:
         """Return the dynamics of a model, restricted to the states that its start can reach.
 
         The size of the matrices is reserved in `limits`.

@@ -88,7 +88,7 @@ class ControllerEvaluation:
         return np.inf if self.best is None else self.best.bound
 
     def restart_value(self, vectors: Array) -> float:
-        """Return (1 − γ) times the mean of min α·b over the starts, for vectors [N, S]: 0 without discount."""
+        """Return (1 − γ) times the mean of min α·b over the starts, for vectors [N, S]; 0 for averages."""
         d = self.dynamics
         if not d.restart:
             return 0.0
