@@ -10,6 +10,7 @@ import pytest
 
 from problem_runs import averages_of
 from psrl_pomdp import InvalidModelError, PlanningBudget, PSRLAgent, plan, problem, simulate, verify
+from psrl_pomdp.analysis.assumptions import assess
 
 
 @pytest.mark.parametrize(("restart", "size", "rocks"), [(True, 3, 2), (False, 4, 4), (True, 1, 0)])
@@ -194,3 +195,21 @@ def test_an_agent_learns_from_the_prior_of_the_story(name: str) -> None:
     assert trace.horizon == 25
     kernel = agent.posterior.mean()
     assert (kernel[model.prior.concentration == 0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("rock-sample", {"size": 2, "rocks": 1}),
+        ("tag", {"columns": 2, "rows": 1}),
+        ("bridge-ratings", {"ratings": 3}),
+        ("fatigue-crack", {"levels": 3}),
+    ],
+)
+def test_the_assumptions_are_checked(name: str, parameters: dict[str, int]) -> None:
+    """`psrl-pomdp check`: what the description says holds is not found to fail."""
+    model = problem(name, **parameters)
+    found = assess(model, model.family or model.prior, horizon=12, seeds=1)
+    assert found.bellman.verdict != "fails"
+    if model.entry.assumptions.bellman.startswith("holds"):
+        assert "hold" in found.bellman.verdict, found.bellman
