@@ -46,7 +46,10 @@ nitpick_ignore_regex = [
         r"psrl_pomdp\.inference\.\w+\.(AdaptationState|FreeRows|History|PossibleStates|Workspace)",
     ),  # buffers
     (r"py:class", r"psrl_pomdp\.testing\.calibration\.History"),
+    (r"py:class", r"psrl_pomdp\.agents\.(current_episode\.CurrentEpisode|deferred_work\.(Plan|Refresh)Work)"),
     (r"py:class", r"psrl_pomdp\.models\.setting_parts\.SensorItself"),
+    (r"py:class", r"psrl_pomdp\.sensors\.bracket\.PartT"),
+    (r"py:class", r"psrl_pomdp\.agents\.(current_episode\.CurrentEpisode|deferred_work\.\w+)"),  # internal
 ]
 suppress_warnings = ["config.cache"]
 

@@ -70,17 +70,17 @@ class Browser:
         os.close(self._read)
         os.close(self._write)
 
-    def open(self, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> Page:
-        """A page from disk, with its figures there."""
+    def open(self, path: Path | str, *, width: int = 1200, height: int = 900, dark: bool = False) -> Page:
+        """A page from disk or from a server, with its figures there."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = Page(self, session)
+        page = Page(self, session, target)
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.call(f"{domain}.enable")
         page.resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         page.call("Emulation.setEmulatedMedia", features=[scheme])
-        page.call("Page.navigate", url=path.resolve().as_uri())
+        page.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         page.wait_for("document.documentElement?.dataset.ready === 'yes'")
         return page
 
@@ -117,8 +117,11 @@ class Browser:
 class Page:
     """One page, as its user and its console see it."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
-        self.browser, self.session = browser, session
+    def __init__(self, browser: Browser, session: str, target: str) -> None:
+        self.browser, self.session, self.target = browser, session, target
+
+    def close(self) -> None:
+        self.browser.call("Target.closeTarget", targetId=self.target)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.browser.call(method, self.session, **parameters)
@@ -133,10 +136,16 @@ class Page:
     def wait_for(self, code: str) -> None:
         """Until the expression is true."""
         end = time.monotonic() + self.browser.patience
-        while not self.evaluate(code):
+        while not self._is_true(code):
             if time.monotonic() > end:
                 raise BrowserError(f"never came true: {code}; {self.complaints()}")
             time.sleep(0.05)
+
+    def _is_true(self, code: str) -> bool:
+        try:
+            return bool(self.evaluate(code))
+        except BrowserError:  # between two documents there is nothing to ask
+            return False
 
     def click(self, selector: str) -> None:
         self.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
@@ -144,7 +153,7 @@ class Page:
     def press(self, selector: str, key: str = "Enter") -> None:
         """A key, for who has no mouse."""
         self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
-        code = {"Enter": 13, "ArrowRight": 39}[key]
+        code = {"Enter": 13, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40}[key]
         text = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
             own = text if kind == "keyDown" else {}
@@ -170,6 +179,8 @@ class Page:
         self.evaluate("0")  # what is under way has arrived by now
         found = []
         for event in self.browser.events:
+            if event.get("sessionId") != self.session:
+                continue
             words = event.get("params", {})
             if event.get("method") == "Runtime.exceptionThrown":
                 found.append(json.dumps(words["exceptionDetails"]))
@@ -185,7 +196,7 @@ class Page:
         return [
             event["params"]["request"]["url"]
             for event in self.browser.events
-            if event.get("method") == "Network.requestWillBeSent"
+            if event.get("method") == "Network.requestWillBeSent" and event.get("sessionId") == self.session
         ]
 
 

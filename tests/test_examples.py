@@ -13,10 +13,7 @@ SMALL = {
     "maintenance": (["--days", "200", "--seeds", "2"], "Learning it cost"),
     "spectrum_access": (["--slots", "100", "--seeds", "1"], "knows nothing"),
     "custom_pomdp": (["--horizon", "200", "--tolerance", "1e-3"], "proved again"),
-    "streaming_socket": (
-        ["--steps", "60", "--kill-after", "35", "--every", "10"],
-        "all 60 actions are those of an agent that was never killed",
-    ),
+    "live_plant": (["--steps", "30", "--kills", "1"], "a replay gives the same decisions"),
     "own_prior": (["--days", "100", "--seeds", "1"], "nothing is wrong"),
     "cluster_study": (["--horizon", "100", "--seeds", "2"], "the same bytes"),
 }
@@ -48,12 +45,6 @@ def test_help_teaches(name: str, tmp_path: Path) -> None:
     words = run(name, "--help", cwd=tmp_path)
     assert f"python examples/{name}.py" in words
     assert len(words.splitlines()) > 15
-
-
-def test_a_killed_agent_goes_on_from_its_file(tmp_path: Path) -> None:
-    """The second agent stands where the first one last saved itself, not where it died."""
-    said = run("streaming_socket", "--steps", "40", "--kill-after", "27", "--every", "10", cwd=tmp_path)
-    assert "taken up from reading 20; 7 answers given again, all the same" in said
 
 
 def test_a_mistake_in_a_file_is_named(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .agents.baselines import RandomAgent
     from .agents.fleet import Fleet
     from .agents.fleet_units import Log
+    from .agents.log_fitting import fit_logs
     from .agents.planning_budget import PlanningBudget
     from .agents.psrl import PSRLAgent
     from .agents.schedules import DoublingSchedule, FixedSchedule, Schedule, TSDESchedule
@@ -146,6 +147,7 @@ __all__ = [
     "decompose",
     "finite_bound",
     "fit_growth",
+    "fit_logs",
     "general_bound",
     "load",
     "plan",
@@ -176,6 +178,7 @@ _PACKAGES = {
     ),
     "agents.fleet": ("Fleet",),
     "agents.fleet_units": ("Log",),
+    "agents.log_fitting": ("fit_logs",),
     "agents.psrl": ("PSRLAgent",),
     "_utils.issues": ("Issue",),
     "testing.checks": ("check_agent", "check_model", "check_planner", "check_posterior"),

@@ -264,7 +264,7 @@ def test_problems_taken_from_public_files_agree_with_them(name: str, file: str) 
 
 
 def test_the_fishery_grows_and_is_surveyed_as_described() -> None:
-    """Without noise to speak of, what is left after the catch grows by the formula, and the survey is exact."""
+    """Without noise to speak of, what is left after the catch grows by the formula; the survey is exact."""
     for model, grown in (("logistic", 0.25 + 0.5 * 0.25 * 0.75), ("beverton-holt", 1.5 * 0.25 / 1.125)):
         fishery = problem(
             "fishery", levels=61, quotas=5, model=model, growth=0.5, noise=1e-3, survey=1e-3, immigration=0.0

@@ -20,6 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -184,13 +185,19 @@ def _header(content: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool, int]:
     (length,) = struct.unpack(width, content[8:begin])
     if length > _HEADER or begin + length > len(content):
         raise ValueError("its header is truncated")
-    header = ast.literal_eval(content[begin : begin + length].decode("latin-1").strip())
+    return (*_read_header(content[begin : begin + length]), begin + length)
+
+
+@lru_cache(maxsize=1024)  # an archive with many units has the same few headers many times
+def _read_header(text: bytes) -> tuple[np.dtype[Any], tuple[int, ...], bool]:
+    """Return type, shape and order of an array from the text of its header."""
+    header = ast.literal_eval(text.decode("latin-1").strip())
     descr, by_columns, shape = header["descr"], header["fortran_order"], header["shape"]
     if len(header) != 3 or not isinstance(descr, str) or not isinstance(by_columns, bool):
         raise ValueError("its header has unexpected entries")
     if not isinstance(shape, tuple) or not all(type(n) is int for n in shape):
         raise ValueError(f"its shape is {shape!r}")
-    return np.dtype(descr), shape, by_columns, begin + length
+    return np.dtype(descr), shape, by_columns
 
 
 @contextmanager

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 # Attributes that calls replace. The objects behind them are not changed in place, except for the arrays of
 # `_changed_arrays` and the posterior.
-_REPLACED = ("action", "posterior", "plans", "last_plan", "observation_processed", "current_episode")
+_REPLACED = (
+    "action",
+    "observed",
+    "posterior",
+    "plans",
+    "last_plan",
+    "observation_processed",
+    "current_episode",
+)
 
 FROM_SEED, FROM_FILE = 0, 2  # keys of the agents' random streams; the key of simulated environments is 1
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from .._serialization.archives import SizeLimit, pack
-from .._serialization.contents import Contents, opened
+from .._serialization.archives import SizeLimit, as_saved_agent, pack
+from .._serialization.contents import VERSION, Contents, opened
 from .._serialization.random_streams import StreamState, stream_in, stream_out
 from ..errors import ImpossibleObservationError
 from ..inference.prior_files import posterior_in, posterior_out
@@ -28,7 +28,7 @@ from ..planning.plan_files import plan_from_bytes
 from ..protocols import ModelSample, ResumablePrior
 from . import episode_planning
 from .planning_budget import PlanningBudget
-from .serialization_checks import has_sizes
+from .serialization_checks import check_fit, has_sizes
 
 if TYPE_CHECKING:
     from ..planning import Plan
@@ -45,9 +45,11 @@ class PlannedNext(NamedTuple):
 class _Metadata(msgspec.Struct, kw_only=True):
     """What is not an array in the result of a work."""
 
+    version: int = VERSION
     kind: Literal["plan", "refresh"]
     tolerance: float = 0.0
     work: float = 0.0  # counted operations of planning
+    before: StreamState | None = None  # the random stream of the refresh, before it and after it
     stream: StreamState | None = None
 
 
@@ -86,7 +88,8 @@ class RefreshWork:
         rng = stream_in(self.stream)
         posterior: Any = self.prior.restore(self.state, rng)
         posterior.refresh()
-        return _packed(_Metadata(kind=self.kind, stream=_stream(rng)), posterior_out(posterior))
+        metadata = _Metadata(kind=self.kind, before=self.stream, stream=_stream(rng))
+        return _packed(metadata, posterior_out(posterior))
 
 
 Work = PlanWork | RefreshWork
@@ -111,23 +114,37 @@ def _adopt_plan(fleet: Fleet, contents: Contents, metadata: _Metadata, size_limi
     following = fleet.following
     if following is None or metadata.tolerance != following.tolerance:
         return False
-    kernel = following.sample.kernel
-    if not np.array_equal(contents.floats("kernel", kernel.shape), kernel):
+    sample = following.sample
+    if not np.array_equal(contents.floats("kernel", sample.kernel.shape), sample.kernel):
         return False
-    found = plan_from_bytes(contents.packed("plan"), "plan", size_limit)
-    if not has_sizes(found, fleet.setting):
-        raise contents.refuse("its plan is for another setting")
+    if not 0.0 <= metadata.work <= 1e300:
+        raise contents.refuse(f"work is {metadata.work!r}, out of range")
+    model, _, _ = episode_planning.plan_inputs(
+        fleet, POMDP(sample.setting or fleet.setting, sample.kernel), sample.kernel_index
+    )
+    with as_saved_agent(contents.path):
+        found = plan_from_bytes(contents.packed("plan"), "plan", size_limit)
+        if not has_sizes(found, fleet.setting):
+            raise contents.refuse("its plan is for another setting")
+        check_fit(contents, found, model)
     fleet.begin_following(found, metadata.work)
+    episode_planning.warn_of_coarse_plan(fleet, 6)
     return True
 
 
 def _adopt_refresh(fleet: Fleet, contents: Contents, metadata: _Metadata) -> bool:
-    """Take over the moved kernels; they are not used if an observation since is impossible under them."""
-    if not fleet.posterior.refresh_due or metadata.stream is None:
+    """Take over the moved kernels; they are not used if an observation since is impossible under them.
+
+    A refresh changes the random stream of the posterior, so that its result can be adopted once, and not
+    after another refresh.
+    """
+    if not fleet.posterior.refresh_due or metadata.before != _stream(fleet.posterior_rng):
         return False
+    if metadata.stream is None:
+        raise contents.refuse("it has no random stream")
     stream = stream_in(metadata.stream)
     try:
-        adopted = fleet.adopt_kernels(posterior_in(contents))
+        adopted = fleet.adopt_kernels(posterior_in(contents), contents.path)
     except ImpossibleObservationError:
         adopted = False
     fleet.posterior_rng.bit_generator.state = stream.bit_generator.state

@@ -94,8 +94,11 @@ def _is_accurate(agent: Learner, earlier: Solution, tolerance: float, rtol: floa
     return upper - lower <= wanted.allowed(lower, upper, blind)
 
 
-def warn_of_coarse_plan(agent: Learner) -> None:
-    """Warn about the first coarse plan of an agent, from a function that `act` or `play` runs."""
+def warn_of_coarse_plan(agent: Learner, stacklevel: int = 5) -> None:
+    """Warn about the first coarse plan of an agent, from a function that `act` or `play` runs.
+
+    `stacklevel` leads to the caller of these.
+    """
     found, rtol = agent.current_episode.plan, agent.budget.rtol or 0.0
     if agent.warned_of_coarse_plan or not isinstance(found, ScaledBounds):
         return
@@ -107,7 +110,7 @@ def warn_of_coarse_plan(agent: Learner) -> None:
         f"is at stake away from optimal ({found.status}; between {found.lower:.6g} and {found.upper:.6g}); "
         "PlanningBudget(rtol=..., atol=..., max_work=...) says how well to plan",
         CoarsePlanWarning,
-        stacklevel=5,  # the caller of `act` or `play`
+        stacklevel=stacklevel,
     )
 
 

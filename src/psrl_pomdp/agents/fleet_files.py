@@ -29,6 +29,17 @@ from .compiled_policy import new_sampled_filter, policy_of
 from .current_episode import CurrentEpisode
 from .deferred_work import PlannedNext
 from .episode_records import EpisodeRecord
+from .fleet_file_checks import (
+    check_current,
+    check_episode,
+    check_model,
+    check_unit,
+    model_of,
+    place_in,
+    plans_by_kernel,
+    tolerance_in,
+    whole_number,
+)
 from .fleet_units import FleetUnit
 from .schedules import Schedule, schedule_named
 from .serialization import (
@@ -39,7 +50,8 @@ from .serialization import (
     setting_in,
     setting_out,
 )
-from .serialization_checks import budget_in, has_sizes, record_in, record_row
+from .serialization_checks import budget_in, check_fit, has_sizes, record_in, record_row
+from .watch import LEVEL, Alarm
 
 if TYPE_CHECKING:
     from .fleet import Fleet
@@ -56,6 +68,9 @@ class _Unit(msgspec.Struct):
     present: bool
     episode: int | None
     has_upcoming: bool
+    chosen: int | None = None
+    late: bool = False
+    observed: str = ""
 
 
 class _Episode(msgspec.Struct):
@@ -99,6 +114,8 @@ class FleetMetadata(SettingMetadata, kw_only=True):
     by_kernel: dict[str, int]
     last_plan: int | None
     n_plans: int
+    false_alarm_rate: float = LEVEL
+    alarms: list[Alarm] = msgspec.field(default_factory=list)
 
 
 def to_bytes(fleet: Fleet) -> bytes:
@@ -145,6 +162,8 @@ def to_bytes(fleet: Fleet) -> bytes:
         "last_plan": None if fleet.last_plan is None else stored.plan(fleet.last_plan),
         "episodes": stored.episodes,
         "n_plans": len(stored.plans),
+        "false_alarm_rate": fleet.false_alarm_rate,
+        "alarms": list(fleet.alarms),
     }
     arrays["words"] = np.frombuffer(msgspec.json.encode(metadata), np.uint8)
     return pack(arrays)
@@ -194,7 +213,10 @@ class _Stored:
         if unit.upcoming is not None:
             self.arrays[f"unit.{i}.upcoming"] = unit.upcoming.belief[:, 0]
         posterior = numbers[id(unit.posterior)]
-        return _Unit(unit.name, posterior, unit.action, unit.present, episode, unit.upcoming is not None)
+        return _Unit(
+            unit.name, posterior, unit.action, unit.present, episode, unit.upcoming is not None, unit.chosen,
+            unit.late, unit.observed,
+        )  # fmt: skip
 
 
 def from_bytes(
@@ -212,19 +234,19 @@ def from_bytes(
         fleet = _new_fleet(kind, contents, metadata, prior, schedule)
         plans = [
             plan_from_bytes(contents.packed(f"plan.{i}"), f"{name}: plan {i}", limit)
-            for i in range(_checked_number(contents, "n_plans", metadata.n_plans, len(list(contents))))
+            for i in range(whole_number(contents, "n_plans", metadata.n_plans, len(list(contents))))
         ]
         for i, found in enumerate(plans):
             if not has_sizes(found, fleet.setting):
                 raise contents.refuse(f"plan {i} is for another setting")
         _set_clock(fleet, contents, metadata)
         _set_units(fleet, contents, metadata, plans)
-        by_kernel = {
-            int(k): plans[_number(contents, "plans", i, plans)] for k, i in metadata.by_kernel.items()
-        }
-        fleet.plans = dict(by_kernel)
+        fleet.plans = dict(plans_by_kernel(fleet, contents, metadata.by_kernel, plans))
         if metadata.last_plan is not None:
-            fleet.last_plan = plans[_number(contents, "last_plan", metadata.last_plan, plans)]
+            fleet.last_plan = plans[place_in(contents, "last_plan", metadata.last_plan, plans)]
+        used = {each.plan for each in metadata.episodes} | set(metadata.by_kernel.values())
+        if used != set(range(len(plans))):
+            raise contents.refuse("it has a plan that was made for no model in the file")
         return fleet
 
 
@@ -246,11 +268,13 @@ def _new_fleet(
         budget=budget_in(contents, metadata.budget, None),
         samples=metadata.samples,
         wait=metadata.wait,
+        false_alarm_rate=metadata.false_alarm_rate,
     )
+    fleet.alarms = tuple(metadata.alarms)
     posterior.wait_for_refreshes(metadata.wait)
     posterior.set_refresh_due(metadata.refresh_due)
     fleet.rng, fleet.posterior_rng, fleet.posterior = rng, posterior_rng, posterior
-    fleet.late_steps = _checked_number(contents, "late_steps", metadata.late_steps, LARGEST_TIME + 1)
+    fleet.late_steps = whole_number(contents, "late_steps", metadata.late_steps, LARGEST_TIME + 1)
     return fleet
 
 
@@ -286,10 +310,10 @@ def _set_units(fleet: Fleet, contents: Contents, metadata: FleetMetadata, plans:
         )
         setting = _sampled_in(fleet, contents, "following.") if metadata.following.has_setting else None
         sample = ModelSample(kernel, np.zeros(0), metadata.following.index, setting)
-        _checked_index(fleet, contents, metadata.following.index)
-        fleet.following = PlannedNext(sample, metadata.following.tolerance)
+        check_model(fleet, contents, kernel, setting, sample.kernel_index)
+        fleet.following = PlannedNext(sample, tolerance_in(contents, metadata.following.tolerance))
     if metadata.current is not None:
-        fleet.current_episode = episodes[_number(contents, "current", metadata.current, episodes)]
+        fleet.current_episode = episodes[place_in(contents, "current", metadata.current, episodes)]
     given = [
         _unit_in(fleet, contents, i, unit, episodes)
         for i, unit in enumerate(metadata.members + metadata.ended)
@@ -301,6 +325,9 @@ def _set_units(fleet: Fleet, contents: Contents, metadata: FleetMetadata, plans:
     names = [unit.name for unit in given[:n_units]]
     if len(set(names)) != len(names):
         raise contents.refuse("two units have the same name")
+    check_current(fleet, contents, metadata.own_schedule)
+    for i, unit in enumerate(given):
+        check_unit(fleet, contents, unit, in_fleet=i < n_units)
     fleet.set_units(given[:n_units], given[n_units:])
 
 
@@ -311,8 +338,11 @@ def _episode_in(
     n_actions, n_states = fleet.setting.n_actions, fleet.setting.n_states
     kernel = contents.distributions(f"episode.{i}.kernel", (n_actions, n_states, n_states))
     sampled = _sampled_in(fleet, contents, f"episode.{i}.") if given.has_setting else None
-    _checked_index(fleet, contents, given.metadata.index)
-    setting, found = sampled or fleet.setting, plans[_number(contents, "plan", given.plan, plans)]
+    index = given.metadata.index
+    check_episode(fleet, contents, given.metadata)
+    check_model(fleet, contents, kernel, sampled, index)
+    setting, found = sampled or fleet.setting, plans[place_in(contents, "plan", given.plan, plans)]
+    check_fit(contents, found, model_of(fleet, kernel, sampled, index))
     nothing = np.zeros(n_states)
     return CurrentEpisode(
         sampled_filter=new_sampled_filter(kernel, nothing, fleet.step_codes, setting),
@@ -329,12 +359,14 @@ def _unit_in(
 ) -> FleetUnit:
     """Return a unit with its episode, its belief and its node."""
     posteriors = fleet.posterior.units
-    unit = FleetUnit(given.name, posteriors[_number(contents, "unit", given.posterior, posteriors)])
+    unit = FleetUnit(given.name, posteriors[place_in(contents, "unit", given.posterior, posteriors)])
     if given.action is not None:
-        unit.action = _checked_number(contents, "action", given.action, fleet.setting.n_actions)
-    unit.present = given.present
+        unit.action = whole_number(contents, "action", given.action, fleet.setting.n_actions)
+    if given.chosen is not None:
+        unit.chosen = whole_number(contents, "chosen", given.chosen, fleet.setting.n_actions)
+    unit.present, unit.late, unit.observed = given.present, given.late, given.observed
     if given.episode is not None:
-        episode = episodes[_number(contents, "episode", given.episode, episodes)]
+        episode = episodes[place_in(contents, "episode", given.episode, episodes)]
         unit.episode = episode.with_belief(_belief_in(fleet, contents, f"unit.{i}.belief"))
         nodes = len(episode.policy.actions) if episode.has_nodes else 0
         unit.episode.policy.node[:] = contents.whole(f"unit.{i}.node", (1,), 0 if nodes else -1, nodes - 1)
@@ -360,21 +392,3 @@ def _sampled_in(fleet: Fleet, contents: Contents, start: str) -> Setting:
     """Return the setting with a sampled observation model and sampled costs."""
     own = {n.removeprefix(start): contents.raw(n) for n in contents if n.startswith(start)}
     return sampled_setting_in(Contents(own, contents.path), fleet.setting)
-
-
-def _checked_index(fleet: Fleet, contents: Contents, index: int | None) -> None:
-    """Check the number of a kernel in a finite set."""
-    kernels = getattr(fleet.prior, "kernels", ()) if index is not None else ()
-    if index is not None and not 0 <= index < len(kernels):
-        raise contents.refuse(f"the kernel has number {index} of {len(kernels)}")
-
-
-def _number(contents: Contents, name: str, number: int, listed: Any) -> int:
-    return _checked_number(contents, name, number, len(listed))
-
-
-def _checked_number(contents: Contents, name: str, number: int, end: int) -> int:
-    """Return a number from 0 to `end` − 1."""
-    if not 0 <= number < end:
-        raise contents.refuse(f"{name} is {number}, not a number from 0 to {end - 1}")
-    return number

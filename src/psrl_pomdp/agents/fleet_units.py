@@ -49,6 +49,9 @@ class FleetUnit:
     episode: CurrentEpisode | None = None  # θ_k, h_t(·; θ_k) and π_k, with the node of this unit
     upcoming: SampledFilter | None = None  # the belief under the kernel that is being planned for
     present: bool = True  # whether the unit has not left
+    chosen: int | None = None  # what the plan chose last; `action` differs if it was overridden
+    late: bool = False  # whether the last action was chosen while a plan was due
+    observed: str = ""  # the last observation in words, for `Fleet.explain`
 
     @property
     def time(self) -> int:
@@ -71,6 +74,11 @@ class FleetUnit:
     def expected_counts(self) -> Array:
         """The expected counts ñ_t of this unit, shape [A, S]."""
         return np.asarray(self.posterior.expected_counts)
+
+
+def log_place(number: int, log: Log) -> str:
+    """Return how error messages call a log."""
+    return f"log {number}" if log.name is None else f"log {number} ({log.name})"
 
 
 def condition_on_log(posterior: Any, setting: Setting, log: Log, place: str) -> None:

@@ -35,7 +35,7 @@ from .._utils.arrays import Array, Index
 from .._utils.atomic_calls import AtomicCalls
 from .._utils.deprecation import renamed_keywords, warn_renamed
 from ..errors import InvalidModelError, OutOfOrderError
-from ..inference.encoding import check_protocol, is_lost, sample_model
+from ..inference.encoding import action_number, check_protocol, is_lost, sample_model
 from ..inference.labels import warn_of_labels
 from ..inference.model_fit import ModelFit
 from ..inference.prior_files import can_save
@@ -56,6 +56,8 @@ from .current_episode import (
     start_clock,
 )
 from .episode_records import REASONS, EpisodeRecord, Info
+from .explanation import Explanation, explain_agent, observation_words
+from .fleet_units import Log
 from .log_learning import learn_from_log
 from .planning_budget import PlanningBudget, Tolerance
 from .schedules import DoublingSchedule, Schedule, TSDESchedule
@@ -120,6 +122,7 @@ class PSRLAgent(AtomicCalls):
         self.posterior: Any = prior.posterior(self.posterior_rng)  # f_t
         self.step_codes = step_codes_of(prior)  # how actions and observations become numbers
         self.action: int | None = None  # a_t
+        self.observed = ""  # o_t in words, for `explain`; empty after `play`, and in files
         # 1 if the observation after the action has already updated the posterior, as between calls of `play`.
         self.observation_processed = 0
         self.episode_clock = new_clock(prior.setting, self.schedule)  # t, m̃_t and the end of the episode
@@ -131,26 +134,49 @@ class PSRLAgent(AtomicCalls):
 
     # -- Algorithm 1 ----------------------------------------------------------------------------
 
-    def act(self, observation: Observation, cost: float | None = None) -> int:
+    def act(
+        self, observation: Observation, cost: float | None = None, *, taken: int | str | None = None
+    ) -> int:
         """Return the action a_t after the observation o_t.
-
-        The first call takes the first observation, or None if there is none before the first action. In later
-        calls None is a missing observation: the beliefs are predicted, and the posterior does not change.
-        `cost` is the cost of the last action in the user's units, if the setting says that costs are seen
-        (`seen_cost`), or None if it is missing.
 
         A call that raises, for whatever reason, leaves the agent as it was before, so that the same
         observation can be given again. Threads take turns.
-        """
-        return self._atomically(self._step, observation, cost)
 
-    def _step(self, observation: Observation, cost: float | None = None) -> int:
+        Parameters
+        ----------
+        observation
+            The first call takes the first observation, or None if there is none before the first action. In
+            later calls None is a missing observation: the beliefs are predicted, and the posterior does not
+            change.
+        cost
+            The cost of the last action in the user's units, if the setting says that costs are seen
+            (`seen_cost`), or None if it is missing.
+        taken
+            The action that was really taken since the last observation, by number or name, if it is another
+            than the one that `act` returned. Learning stays valid, because the posterior conditions on the
+            actions that were taken, whoever chose them.
+
+        Raises
+        ------
+        OutOfOrderError
+            If `cost` or `taken` is given with the first observation.
+        ImpossibleObservationError
+            If the observation has probability 0 under every kernel that the prior allows.
+        """
+        return self._atomically(self._step, observation, cost, taken)
+
+    def _step(
+        self, observation: Observation, cost: float | None = None, taken: int | str | None = None
+    ) -> int:
         if self.action is None:
-            if not is_lost(cost):
-                raise OutOfOrderError(f"cost {cost!r}: no action was taken before the first observation")
+            if taken is not None or not is_lost(cost):
+                given = f"taken={taken!r}" if taken is not None else f"cost {cost!r}"
+                raise OutOfOrderError(f"{given}: no action was taken before the first observation")
             self._start(observation)
         else:
-            self._process_observation(self.action, observation, cost)
+            action = self.action if taken is None else action_number(self.setting, taken)
+            self._process_observation(action, observation, cost)
+        self.observed = observation_words(self.setting, observation, first=self.action is None)
         self.action = self.choose_action()
         if self.current_episode.start == self.episode_clock.clock[steps.T]:  # the plan is new
             episode_planning.warn_of_coarse_plan(self)
@@ -274,24 +300,51 @@ class PSRLAgent(AtomicCalls):
         were drawn ahead. Returns how many actions were taken. If the call raises, the agent is as it was
         before, but the environment is not.
         """
+        self.observed = ""
         return self._atomically(
             compiled_driver.run_compiled, self, world, uniforms, actions, readings, begin, ahead
         )
 
     def learn(
         self,
-        observations: Sequence[Any],
-        actions: Sequence[Any],
+        observations: Sequence[Any] | None = None,
+        actions: Sequence[Any] | None = None,
         costs: Sequence[float | None] | None = None,
+        *,
+        logs: Sequence[Log] = (),
     ) -> None:
-        """Condition on a log that leads up to the present, under whatever policy it was made.
+        """Condition on a log that leads up to the present, or on finished logs of other units, or on both.
 
-        `actions[i]` was taken after `observations[i]`, which is None (or NaN) if it is missing, or if there
-        is none before the first action. Both are numbers, or names if the setting has names. `costs[i]` is
-        the cost of `actions[i]` that was seen, or None. Continue with `act` and the observation after the
-        last action.
+        The policies under which the logs were made do not matter. If one log cannot be used, nothing is
+        learned from the others.
+
+        Parameters
+        ----------
+        observations, actions, costs
+            The agent's own past, before its first action. `actions[i]` was taken after `observations[i]`,
+            which is None (or NaN) if it is missing, or if there is none before the first action. Both are
+            numbers, or names if the setting has names. `costs[i]` is the cost of `actions[i]` that was seen,
+            or None. Continue with `act` and the observation after the last action.
+        logs
+            Finished histories of other units with the same dynamics, at any time. They are part of what is
+            known: the posterior conditions on them, but the time t and the pseudo-counts m̃ count the agent's
+            own steps alone. To control several units at once, use `Fleet`.
+
+        Raises
+        ------
+        OutOfOrderError
+            If the agent's own past is given after its first action.
+        InvalidModelError
+            If a log does not fit, or if the posterior cannot take the histories of several units
+            (`psrl_pomdp.protocols.SharesParameters`).
+
+        >>> from psrl_pomdp import Log, problem
+        >>> agent = PSRLAgent(problem("separated").family, seed=1)
+        >>> agent.learn(logs=[Log([0, 3, 3], [1, 0], name="pump 1"), Log([0, 0, 0], [1, 1], name="pump 2")])
+        >>> agent.time, len(agent.posterior.units)
+        (0, 3)
         """
-        self._atomically(learn_from_log, self, observations, actions, costs)
+        self._atomically(learn_from_log, self, observations, actions, costs, logs)
 
     _snapshot = agent_state.snapshot_of  # so that a call that fails can be undone
     _restore = agent_state.restore
@@ -362,6 +415,16 @@ class PSRLAgent(AtomicCalls):
     def info(self) -> Info:
         """The present state: the episode, θ_k and its belief, the plan, and the values of the actions."""
         return self._undisturbed(reporting.info_of, self)
+
+    def explain(self) -> Explanation:
+        """Return why the last action was chosen: data, and with `str()` a few sentences.
+
+        Raises
+        ------
+        OutOfOrderError
+            If no action was chosen so far.
+        """
+        return self._undisturbed(explain_agent, self)
 
     @property
     def fit(self) -> ModelFit | None:

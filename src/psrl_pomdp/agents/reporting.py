@@ -66,13 +66,13 @@ def info_at(agent: Learner, now: CurrentEpisode, action: int, expected_counts: A
         effective_size=posterior.effective_size if isinstance(posterior, Summarizable) else np.nan,
         action=action,
         costs=np.asarray(own.units.from_scaled(own.cost @ belief)),
-        advantages=_advantages(now, own),
+        advantages=advantages_at(now, own),
         sensor=None if tables is None else tables.learned_sensor(),
         cost_table=None if tables is None else tables.learned_costs(),
     )
 
 
-def _advantages(now: CurrentEpisode, setting: Setting) -> Array:
+def advantages_at(now: CurrentEpisode, setting: Setting) -> Array:
     """Return c(b, a) + E[v(b′)] minus its value at the chosen action, shape [A]; v is that of the plan."""
     if not now.is_compiled or now.policy.node[0] >= 0:
         return np.full(setting.n_actions, np.nan)

@@ -21,6 +21,7 @@ from ..inference.choosing import declared_support
 from ..inference.possible_settings import part_unlike
 from ..models import POMDP, Setting
 from ..planning import Plan
+from ..planning.discounted import require_average
 from ..planning.verification import check_certificate, check_metadata, dynamics_of
 from ..protocols import FiniteSupport, LearnsTables
 from ..sensors.estimated import has_bounds
@@ -29,6 +30,7 @@ from .episode_records import REASONS, EpisodeRecord
 from .planning_budget import PlanningBudget
 
 if TYPE_CHECKING:
+    from .learner import Learner
     from .planning_budget import Tolerance
     from .psrl import PSRLAgent
     from .serialization import AgentMetadata
@@ -187,7 +189,7 @@ def kernel_and_belief(agent: PSRLAgent, contents: Contents, metadata: AgentMetad
     return kernel, belief
 
 
-def check_sampled_setting(agent: PSRLAgent, contents: Contents, sampled: Setting, index: int | None) -> None:
+def check_sampled_setting(agent: Learner, contents: Contents, sampled: Setting, index: int | None) -> None:
     """Check a sampled observation model and sampled costs against the prior."""
     prior = agent.prior
     if isinstance(prior, LearnsTables):
@@ -218,7 +220,7 @@ def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, p
         assert family is not None
         if not (key.isascii() and key.isdigit() and len(key) < 10 and int(key) < len(family)):
             raise contents.refuse(f"plans: kernel {key!r} of {len(family)}")
-        _check_fit(contents, plans[i], family.model(int(key)), metadata.own_planner)
+        check_fit(contents, plans[i], family.model(int(key)), metadata.own_planner)
     now = agent.current_episode
     if not now.number:
         return
@@ -227,16 +229,17 @@ def check_plans(agent: PSRLAgent, contents: Contents, metadata: AgentMetadata, p
     else:
         model = POMDP(now.setting or agent.setting, now.kernel)
     if listed.present is not None:
-        _check_fit(contents, plans[listed.present], model, metadata.own_planner)
+        check_fit(contents, plans[listed.present], model, metadata.own_planner)
     if listed.last is not None:
         _check_last(contents, plans[listed.last], model, family is not None)
 
 
-def _check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool) -> None:
+def check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool = False) -> None:
     """Check a plan for this model; a user's own planner may plan for another one of the same shape."""
     if not own_planner and found.fingerprint != model.fingerprint:
         raise contents.refuse("plans: one is for another kernel than it is stored for")
     try:
+        require_average(found, "an agent")
         dynamics = dynamics_of(found, model)[1]
         check_metadata(found, model, dynamics)
         check_certificate(found, dynamics)
@@ -252,6 +255,7 @@ def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> 
     if not has_sizes(found, model.setting) or found.actions != model.setting.actions:
         raise contents.refuse("plans: the newest is for another setting")
     try:
+        require_average(found, "an agent")
         states = dynamics_of(found, model)[1].states
     except PSRLError as error:
         raise contents.refuse(f"plans: {error}") from None

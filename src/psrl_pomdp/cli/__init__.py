@@ -25,7 +25,8 @@ from .common import be_quiet, note, plain_error
 # Command -> its module here; the order is the order of the help.
 _COMMANDS = (
     "demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "report",
-    "sensitivity", "plugins", "completion",
+    "sensitivity", "fit", "diagnose", "serve", "token", "audit", "export", "rollback", "plugins",
+    "completion",
 )  # fmt: skip
 _RENAMED = {"doubt": "sensitivity"}  # not listed, but understood until version 0.4
 
@@ -82,6 +83,9 @@ def cli(debug: bool, quiet: bool) -> None:
       psrl-pomdp compare railway          test which agent has less regret
       psrl-pomdp report tiger-results     write an HTML page about a study
       psrl-pomdp sensitivity railway      the cost of an inexact observation model
+      psrl-pomdp fit logs.csv --model m   learn from the logs of many units
+      psrl-pomdp diagnose fleet.npz       what was learned; does the model fit?
+      psrl-pomdp serve plant.toml         observations in, actions out, over HTTP
       psrl-pomdp plugins                  list the agents, priors, executors, ...
     """
 

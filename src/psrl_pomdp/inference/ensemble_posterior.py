@@ -35,7 +35,7 @@ import numpy.typing as npt
 
 from .._numba import jit as compiled
 from .._utils.arrays import Array
-from ..errors import ImpossibleObservationError, OutOfOrderError
+from ..errors import ImpossibleObservationError, InvalidModelError, OutOfOrderError
 from ..models import Setting, kernel
 from ..protocols import ModelSample
 from . import filter_bank as filtering
@@ -252,8 +252,15 @@ class EnsemblePosterior(FilteredKernels):
 
         The observations since then are filtered with these kernels first. Nothing is changed if they are
         impossible under all of them, which raises `ImpossibleObservationError`.
+
+        Raises `InvalidModelError` if the histories are not those of these units.
         """
         moved.wait_for_refreshes(False)
+        pairs = list(zip(self.units, moved.units, strict=False))
+        if len(moved.units) > len(self.units) or not all(
+            not other.time or (mine.time and mine._past.continues(other._past)) for mine, other in pairs
+        ):
+            raise InvalidModelError("the kernels were moved given other histories than those of these units")
         for _ in range(len(self.units) - len(moved.units)):  # units that have joined since
             moved.new_unit()
         for mine, other in zip(self.units, moved.units, strict=True):
@@ -263,7 +270,8 @@ class EnsemblePosterior(FilteredKernels):
             bank.expected[...] = mine._filters.expected
         tests = [unit._filters.test for unit in self.units]
         banks = [bank._replace(test=test) for bank, test in zip(theirs.banks, tests, strict=True)]
-        self._shared.groups, self._shared.banks, self._shared.refresh_due = theirs.groups, banks, False
+        self._shared.groups, self._shared.banks = theirs.groups, banks
+        self._shared.refresh_due = theirs.refresh_due  # whether another refresh is due already
 
     def _catch_up(self, past: History, time: int) -> None:
         """Condition on the part of a longer history that this unit does not have."""
@@ -358,6 +366,7 @@ class EnsemblePosterior(FilteredKernels):
     def _filtered(self, transition: Array, factors: Array | None, start: Array) -> Array:
         """Return the belief of one kernel [A, S, S′] after the whole history; zeros if it is impossible."""
         past, filters = self._past, self._filters
+        start = start / start.sum() if start.any() else start
         matrices = np.ascontiguousarray(self._codes.matrices(transition[..., None], factors)[..., 0])
         return np.asarray(
             ensemble.filter_one(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,9 +17,19 @@ from . import filter_bank as filtering
 from .encoding import State, action_number
 from .joined_groups import JoinedGroups
 from .learned_tables import TablePosterior
-from .model_fit import ModelFit, model_fit, saved_test
+from .model_fit import (
+    Departure,
+    ModelFit,
+    compared_readings,
+    model_fit,
+    present_and_largest,
+    saved_test,
+)
 from .saved_states import units_in
 from .step_codes import Reading, StepCodes
+
+if TYPE_CHECKING:
+    from .posterior_summary import PosteriorSummary
 
 
 @dataclass
@@ -183,6 +193,82 @@ class FilteredKernels(TablePosterior):
     def fit(self) -> ModelFit | None:
         """Whether readings have come as they were predicted; None if they cannot be tested."""
         return model_fit(self._filters.test, self._codes)
+
+    @property
+    def unit_number(self) -> int:
+        """The number of this unit in `units`."""
+        return self._number
+
+    @property
+    def n_units(self) -> int:
+        """The number of units with the same θ."""
+        return len(self._shared.units)
+
+    @property
+    def log_e_values(self) -> tuple[float, float]:
+        """The logarithms of the present and of the largest e-value of `fit`, which takes longer."""
+        return present_and_largest(self._filters.test)
+
+    def predictive_check(self) -> tuple[Departure, ...]:
+        """Return how often each reading came lately after each action, and how often it was expected.
+
+        These are about the last 200 readings of this unit after each action; actions with fewer than ten of
+        them are left out. Tell from `fit` whether the differences are too large for chance.
+        """
+        return compared_readings(self._filters.test, self._codes)
+
+    def summary(self, level: float = 0.9) -> PosteriorSummary:
+        """Return mean and interval of every unknown number, with those of the prior beside them.
+
+        The numbers are the entries of the dynamics, and those of the observation model and of the costs if
+        these are unknown. The ends of intervals are quantiles of the kernels by weight. They are rough if the
+        posterior is an ensemble of a few dozen kernels. Those of the prior come from up to 1,000 draws.
+
+        Parameters
+        ----------
+        level
+            The probability of the intervals.
+
+        Raises
+        ------
+        InvalidModelError
+            If `level` is not between 0 and 1.
+
+        >>> from psrl_pomdp import problem
+        >>> posterior = problem("separated").family.posterior()
+        >>> posterior.start(0)
+        >>> len(posterior.summary().rows) > 0
+        True
+        """
+        from .posterior_summary import summary_of
+
+        return summary_of(self, level)
+
+    def to_arviz(self, draws: int = 1000) -> Any:
+        """Return posterior and prior for ArviZ, which plots and compares them.
+
+        The kernels are resampled by weight, so that all draws have the same weight. They are one chain, and
+        draws of an ensemble repeat its few dozen kernels: diagnostics of convergence mean nothing here.
+
+        Parameters
+        ----------
+        draws
+            The number of draws.
+
+        Returns
+        -------
+        arviz.InferenceData
+            A `DataTree` from version 1 of ArviZ on. The variables are `transition`, and `observation` (or
+            `means` and `sds`) and `cost` if they are unknown.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed (`pip install "psrl-pomdp[arviz]"`).
+        """
+        from .posterior_summary import to_arviz
+
+        return to_arviz(self, draws)
 
     def update(self, action: int | str, observation: Any, cost: float | None = None) -> None:
         """Condition on action a_t, observation o_{t+1} and the seen cost of a_t; None is missing."""

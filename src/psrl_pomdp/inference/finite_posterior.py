@@ -43,6 +43,7 @@ class FinitePosterior(FilteredKernels):
     prior
         The prior.
 
+    >>> from psrl_pomdp import FinitePrior, Setting
     >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0], first_observation=None)
     >>> stays, moves = [[[0.9, 0.1], [0.1, 0.9]]], [[[0.1, 0.9], [0.9, 0.1]]]
     >>> posterior = FinitePrior(setting, [stays, moves]).posterior()

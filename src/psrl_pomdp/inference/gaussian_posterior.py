@@ -165,6 +165,7 @@ class GaussianPosterior(DirichletPosterior):
         if first is not None and self.group.learns_from_first:
             first = codes.first_reading(first.value)
         start = setting.initial * codes.first_likelihood(first)
+        start = start / start.sum() if start.any() else start
         matrices = np.ascontiguousarray(transition)
         return np.asarray(
             filter_one(matrices, 1, self._filters.likelihood, start, past.codes, rows, past.length)

@@ -80,6 +80,14 @@ class History:
         actions, codes = np.divmod(self.codes[part].astype(np.int64), self.step_codes.n_codes)
         return Steps(actions, codes, self._rows[part].copy(), self._values[part].copy())
 
+    def continues(self, other: History) -> bool:
+        """Return whether another history is the beginning of this one."""
+        done = other.length
+        if done > self.length or not np.array_equal(self.past[:done], other.past):
+            return False
+        same = np.array_equal(self.start, other.start) and _same_first(self, other)
+        return same and np.array_equal(self.values[:done], other.values, equal_nan=True)
+
     def state(self) -> dict[str, Array]:
         """Return what a file stores of observations without numbers, and of the first observation."""
         found: dict[str, Array] = {}
@@ -119,6 +127,15 @@ def longest(pasts: Iterable[History]) -> int:
 def steps_in(pasts: Iterable[History]) -> int:
     """Return the number of steps of all histories."""
     return sum(past.length for past in pasts)
+
+
+def _same_first(one: History, other: History) -> bool:
+    """Return whether two histories have the same first observation, as far as both know it."""
+    if one.first is None or other.first is None:  # a saved history may have its `start` alone
+        return True
+    if one.first.row is None:
+        return one.first.code == other.first.code
+    return bool(np.array_equal(np.asarray(one.first.value), np.asarray(other.first.value)))
 
 
 def _grown(array: np.ndarray, length: int, room: int) -> np.ndarray:

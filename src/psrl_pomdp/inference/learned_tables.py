@@ -61,6 +61,10 @@ class TablePosterior:
         """Return the costs under each kernel in the user's units, shape [A, S, N]; None if they are known."""
         raise NotImplementedError
 
+    def unknown_tables(self) -> tuple[Array | None, Array | None]:
+        """Return observation model and costs under each kernel, with an axis N at the end; None if known."""
+        return self._sensor_tables(), self._cost_tables()
+
     def sensor_mean(self) -> Array:
         """Return the posterior mean of the observation model.
 

@@ -137,6 +137,11 @@ def model_fit(test: PredictiveTest, codes: StepCodes) -> ModelFit | None:
     )
 
 
+def present_and_largest(test: PredictiveTest) -> tuple[float, float]:
+    """Return the logarithms of the present and of the largest e-value."""
+    return float(testing.log_total(test.numbers)), float(test.numbers[testing.LARGEST])
+
+
 def _part(test: PredictiveTest, first: int) -> Array:
     """Return the numbers of the four alternatives from a place on."""
     return test.numbers[first : first + 4]
@@ -144,6 +149,14 @@ def _part(test: PredictiveTest, first: int) -> Array:
 
 def _departures(test: PredictiveTest, codes: StepCodes) -> tuple[Departure, ...]:
     """Return the readings whose recent shares differ most from what was expected, the most unlikely first."""
+    found = sorted(compared_readings(test, codes), key=lambda each: -abs(each.deviations))
+    return tuple(each for each in found[:_MOST_DEPARTURES] if abs(each.deviations) > 2.0)
+
+
+def compared_readings(test: PredictiveTest, codes: StepCodes) -> tuple[Departure, ...]:
+    """Return the recent share of each reading after each action, beside the share that was expected."""
+    if test.counts.shape[1] == 1:
+        return ()
     found, counts = [], testing.counts_of(test)
     for a, (came, wanted) in enumerate(zip(counts.by_action[testing.RECENT], counts.expected, strict=True)):
         n = came.sum()
@@ -154,8 +167,7 @@ def _departures(test: PredictiveTest, codes: StepCodes) -> tuple[Departure, ...]
         for x, deviations in enumerate((share - expected) / spread):
             words = codes.setting.names.action(a), _reading(codes, a, x)
             found.append(Departure(*words, float(share[x]), float(expected[x]), float(deviations)))
-    found.sort(key=lambda each: -abs(each.deviations))
-    return tuple(each for each in found[:_MOST_DEPARTURES] if abs(each.deviations) > 2.0)
+    return tuple(found)
 
 
 def _reading(codes: StepCodes, action: int, kind: int) -> str:

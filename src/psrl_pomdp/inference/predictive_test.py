@@ -29,7 +29,7 @@ them. There are few arrays, because each takes time in every call of a compiled 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,6 +77,16 @@ class PredictiveTest(NamedTuple):
     cells: Array  # [A, K, S']: the probability of each cell, if readings have no numbers; else empty
     scratch: Array  # [A + S + 16]: K/2 for the kinds that are possible after each action; then scratch
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle the memory alone: views of it would become arrays of their own."""
+        return _with_views, (self.memory, len(self.counts), self.layout, self.cells, self.scratch)
+
+
+def _with_views(memory: Array, n_rows: int, layout: Index, cells: Array, scratch: Array) -> PredictiveTest:
+    """Return a test with its numbers and counts as views of its memory."""
+    counts = memory[_END:].reshape(n_rows, -1)
+    return PredictiveTest(memory, memory[:_END], counts, layout, cells, scratch)
+
 
 class Counts(NamedTuple):
     """The counts of a test, as views."""
@@ -107,16 +117,9 @@ def make_test(codes: StepCodes) -> PredictiveTest:
     width = n_groups + 2  # the groups, none, and all together
     rows = (2 * width + 1) * n_actions
     memory = np.zeros(_END + rows * (n_kinds + 1))
-    test = PredictiveTest(
-        memory=memory,
-        numbers=memory[:_END],
-        counts=memory[_END:].reshape(rows, n_kinds + 1),
-        layout=np.concatenate(
-            [[width, n_actions, n_kinds, codes.n_codes], kind_of, code_of, group_of]
-        ).astype(np.int64),
-        cells=table,
-        scratch=np.concatenate([0.5 * _possible_kinds(codes, table, code_of), np.zeros(n_states + LANES)]),
-    )
+    layout = np.concatenate([[width, n_actions, n_kinds, codes.n_codes], kind_of, code_of, group_of])
+    scratch = np.concatenate([0.5 * _possible_kinds(codes, table, code_of), np.zeros(n_states + LANES)])
+    test = _with_views(memory, rows, layout.astype(np.int64), table, scratch)
     begin_test(test, 1)
     return test
 

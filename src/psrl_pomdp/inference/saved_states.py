@@ -100,12 +100,17 @@ def filters_in(
         for name in ("counts", "belief", "expected"):
             if not np.array_equal(found[name], fresh[name]):
                 raise InvalidModelError(f"{name} is not the initial one, although the time is 0")
-        if not shared:
-            for name in ("log_weight", "product", "scale"):
-                if not np.array_equal(found[name], fresh[name]):
-                    raise InvalidModelError(f"{name} is not the initial one, although the time is 0")
+        if shared:
+            _check_weights(found)
+            return found
+        for name in ("log_weight", "product", "scale"):
+            if not np.array_equal(found[name], fresh[name]):
+                raise InvalidModelError(f"{name} is not the initial one, although the time is 0")
         return found
     _check_weights(found)
+    possible = distributions_or_nothing("belief", found["belief"])
+    if ((found["product"] > 0.0) & ~possible).any():
+        raise InvalidModelError("product is positive for a kernel without a belief")
     _check_sums(found, time)
     return found
 
@@ -132,9 +137,6 @@ def _check_weights(found: Mapping[str, Array]) -> None:
     product, scale = found["product"], found["scale"]
     if (np.abs(scale - np.exp(found["log_weight"])) > _NEAR).any():
         raise InvalidModelError("scale is not the exponential of log_weight")
-    possible = distributions_or_nothing("belief", found["belief"])
-    if ((product > 0.0) & ~possible).any():
-        raise InvalidModelError("product is positive for a kernel without a belief")
     if not (product * scale).sum() > 0.0:
         raise InvalidModelError("product and scale give no kernel a positive weight")
 

@@ -110,8 +110,9 @@ def plan(
     >>> best = plan(problem("tiger"), tolerance=1e-6)
     >>> best.status, round(best.lower, 4), round(best.upper, 4), best.action([0.5, 0.5])
     ('closed', 1.0838, 1.0838, 0)
-    >>> plan(problem("tiger"), tolerance=1e-6, discount=0.95)
-    Plan(...)
+    >>> total = plan(problem("tiger"), tolerance=1e-7, discount=0.95)
+    >>> round(total.lower, 3), round(total.upper, 3)
+    (19.371, 19.371)
     """
     limits = Limits(time_limit, memory_limit)
     gamma = checked_discount(discount)

@@ -188,6 +188,12 @@ class Simulation:
             self._checkpoint()
         return self._trace()
 
+    def advance(self, time: int, horizon: int) -> None:
+        """Continue to `time` steps in total without a checkpoint, on the way to `horizon` steps."""
+        if self.time < time:
+            self._grow_buffers(horizon)
+            self._take_steps(time - self.time)
+
     # -- drivers --------------------------------------------------------------------------------
 
     def _take_steps(self, n: int) -> None:
