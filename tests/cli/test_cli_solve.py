@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 import pytest
 
 from commands import run
+from proof_oracle import load_checker
 from psrl_pomdp import POMDP, Plan, Setting, plan, problem, save
 from psrl_pomdp._numba import jit as compiled
 from psrl_pomdp._serialization.archives import pack, unpack
@@ -364,6 +366,41 @@ def test_save_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "euro a step" in out
 
 
+def test_proofs_are_exact_and_strangers_accept_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, proof = str(tmp_path / "tiger.npz"), tmp_path / "tiger.json"
+    words = ["--save", path, "--proof", str(proof)]
+    code, _, err = run("solve", "tiger", *COARSE, *words, capsys=capsys)
+    assert code == 0
+    assert str(proof) in err
+    code, out, _ = run("verify", "--exact", path, "tiger", "--json", capsys=capsys)
+    assert code == 0
+    exact = json.loads(out)
+    checker = load_checker()
+    document = json.loads(proof.read_text("utf-8"))
+    low, high = checker.check(document)
+    assert (low, high) == (Fraction(exact["lower_fraction"]), Fraction(exact["upper_fraction"]))
+    assert Fraction(exact["lower"]) <= low <= high <= Fraction(exact["upper"])
+    code, out, _ = run("verify", "--exact", path, "tiger", capsys=capsys)
+    assert code == 0
+    assert f"{exact['lower']} to {exact['upper']}" in out
+    assert "in exact arithmetic" in out
+    code, out, err = run("certificate", path, "tiger", capsys=capsys)
+    assert code == 0
+    assert f"from {document['claim']['lower']} to {document['claim']['upper']}" in out
+    again = tmp_path / "tiger-proof.json"
+    assert str(again) in err
+    assert again.read_bytes() == proof.read_bytes()
+    code, _, err = run("certificate", path, "railway", "-o", str(tmp_path / "no.json"), capsys=capsys)
+    assert code == 1
+    assert "another model" in err
+    assert not (tmp_path / "no.json").exists()
+    code, _, err = run("solve", "tiger", "--proof", "proof.txt", capsys=capsys)
+    assert code == 2
+    assert ".json" in err
+
+
 def test_a_plan_for_another_model_is_refused(
     tiger_plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -653,3 +690,45 @@ def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def test_the_endings_are_the_same_everywhere() -> None:
     assert solve.FIGURE_ENDINGS == plan_figures.ENDINGS
+
+
+def test_discounted_totals_are_solved_saved_and_verified(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    saved = str(tmp_path / "tiger.npz")
+    code, out, _ = run("solve", "tiger", "--discount", "0.95", "--save", saved, capsys=capsys)
+    assert code == 0
+    assert "reward, discount 0.95" in out
+    assert "average" not in out
+    code, out, _ = run("verify", saved, "tiger", "--json", capsys=capsys)
+    found = json.loads(out)
+    assert code == 0
+    assert found["discount"] == 0.95
+    assert found["lower"] <= 19.3713683559 <= found["upper"]
+    text = "discount: 0.8\nvalues: cost\nstates: 2\nactions: 1\nobservations: 1\nstart: 1 0\n"
+    text += "T: 0\n0 1\n0 1\nO: 0\n1\n1\nR: 0 : 1 : * : * 1\n"
+    file = tmp_path / "one.pomdp"
+    file.write_text(text)
+    code, out, _ = run("solve", str(file), "--discount", "file", "--json", capsys=capsys)
+    found = json.loads(out)
+    assert code == 0
+    assert found["discount"] == 0.8
+    assert found["lower"] == pytest.approx(4.0, abs=1e-6)  # .8 + .8² + ...
+    assert found["rounds"][-1]["upper"] == pytest.approx(4.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["tiger", "--discount", "file"], "states no discount"),
+        (["tiger", "--discount", "1"], "not above 0 and below 1"),
+        (["tiger", "--discount", "nan"], "not above 0 and below 1"),
+        (["tiger", "--discount", "much"], "no number"),
+    ],
+)
+def test_other_discounts_are_mistakes(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run("solve", *words, capsys=capsys)
+    assert code == 2
+    assert says in err

@@ -61,7 +61,9 @@ def test_arrays_are_where_they_belong() -> None:
     assert TIGER.setting.initial.tolist() == [0.5, 0.5]
     assert TIGER.setting.first_observation is None
     assert TIGER.name == "x"
-    assert TIGER.remarks == ("discount 0.95 was read and is not used: the average over time is optimized",)
+    assert TIGER.remarks == (
+        "discount 0.95 was read; the average over time is optimized unless a discount is asked for",
+    )
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ TIGER = """<?xml version="1.0" encoding="ISO-8859-1"?>
 </RewardFunction>
 </pomdpx>
 """
-NOT_USED = "discount 0.95 was read and is not used: the average over time is optimized"
+NOT_USED = "discount 0.95 was read; the average over time is optimized unless a discount is asked for"
 EXPECTED = (
     "the reward depends on the next state or observation: "
     "its expectation under the file's own dynamics was formed"

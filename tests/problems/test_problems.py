@@ -261,3 +261,19 @@ def test_problems_taken_from_public_files_agree_with_them(name: str, file: str) 
     assert ours.setting.own_cost == pytest.approx(theirs.setting.own_cost, abs=1e-12)
     assert ours.setting.observation == pytest.approx(theirs.setting.observation, abs=1e-15)
     assert ours.setting.initial == pytest.approx(theirs.setting.initial, abs=1e-15)
+
+
+def test_the_fishery_grows_and_is_surveyed_as_described() -> None:
+    """Without noise to speak of, what is left after the catch grows by the formula; the survey is exact."""
+    for model, grown in (("logistic", 0.25 + 0.5 * 0.25 * 0.75), ("beverton-holt", 1.5 * 0.25 / 1.125)):
+        fishery = problem(
+            "fishery", levels=61, quotas=5, model=model, growth=0.5, noise=1e-3, survey=1e-3, immigration=0.0
+        )
+        half = fishery.transition[1, 20]  # a stock of .5 and a quota of .25
+        assert abs(int(half.argmax()) * 1.5 / 60 - grown) <= 0.0125 + 1e-9
+        assert fishery.setting.own_cost[1, 20] == 0.25
+        assert fishery.setting.own_cost[4, 20] == 0.5  # no more than there is
+        assert fishery.transition[4, 20, 0] == 1.0
+        assert fishery.setting.observation[0] == pytest.approx(np.eye(61))
+    with pytest.raises(InvalidModelError, match="model"):
+        problem("fishery", model="linear")

@@ -12,6 +12,7 @@ from ..errors import CoarsePlanWarning
 from ..models import POMDP, Setting
 from ..planning import plan
 from ..planning.accuracy import COARSE, Accuracy
+from ..planning.discounted import require_average
 from ..planning.solve import usable_start
 from ..protocols import FiniteSupport, ScaledBounds, Solution
 from .planning_budget import DENSITY_RTOL, FINITE_RTOL, GENERAL_RTOL, one_over, one_over_root
@@ -71,6 +72,7 @@ def _inputs(agent: Learner, model: POMDP, index: int | None) -> tuple[Solution |
 
 def _noted(agent: Learner, found: Solution, index: int | None) -> Solution:
     """Note the newest plan, from which the next one may start, and return it."""
+    require_average(found, "this agent")
     if index is not None:
         agent.plans = {**agent.plans, index: found}  # not in place, because a snapshot may hold the old ones
     agent.last_plan = found

@@ -14,6 +14,7 @@ import numpy as np
 from .._serialization.archives import as_saved_agent
 from ..inference.sampled_filter import SampledFilter
 from ..models import POMDP
+from ..planning.discounted import require_average
 from ..protocols import ModelSample, ResumablePrior, Solution
 from . import compiled_steps as steps
 from . import episode_planning, reporting
@@ -80,6 +81,7 @@ class FleetEpisodes(FleetState):
     def begin_following(self, found: Solution, work: float) -> None:
         """Begin the episode whose model was planned for, with the beliefs of the units under it."""
         assert self.following is not None
+        require_average(found, "this fleet")
         sample, tolerance = self.following
         self.last_plan = found
         if sample.kernel_index is not None:

@@ -21,6 +21,7 @@ from ..inference.choosing import declared_support
 from ..inference.possible_settings import part_unlike
 from ..models import POMDP, Setting
 from ..planning import Plan
+from ..planning.discounted import require_average
 from ..planning.verification import check_certificate, check_metadata, dynamics_of
 from ..protocols import FiniteSupport, LearnsTables
 from ..sensors.estimated import has_bounds
@@ -238,6 +239,7 @@ def check_fit(contents: Contents, found: Plan, model: POMDP, own_planner: bool =
     if not own_planner and found.fingerprint != model.fingerprint:
         raise contents.refuse("plans: one is for another kernel than it is stored for")
     try:
+        require_average(found, "an agent")
         dynamics = dynamics_of(found, model)[1]
         check_metadata(found, model, dynamics)
         check_certificate(found, dynamics)
@@ -253,6 +255,7 @@ def _check_last(contents: Contents, found: Plan, model: POMDP, finite: bool) -> 
     if not has_sizes(found, model.setting) or found.actions != model.setting.actions:
         raise contents.refuse("plans: the newest is for another setting")
     try:
+        require_average(found, "an agent")
         states = dynamics_of(found, model)[1].states
     except PSRLError as error:
         raise contents.refuse(f"plans: {error}") from None

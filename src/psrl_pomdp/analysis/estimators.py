@@ -35,6 +35,7 @@ from ..agents import compiled_steps as steps
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
 from ..models import Units
 from ..planning import Plan
+from ..planning.discounted import require_average
 from ..simulation.trace import Trace
 
 Estimator = Literal["control_variate", "expected", "plain"]
@@ -259,6 +260,8 @@ def plans_for(traces: Sequence[Trace], plans: Plan | Sequence[Plan]) -> list[Pla
     each = [plans] * len(traces) if isinstance(plans, Plan) else list(plans)
     if len(each) != len(traces):
         raise InvalidModelError(f"{len(each)} plans for {len(traces)} runs: pass one, or one for each run")
+    for own in each:
+        require_average(own, "regret")
     return each
 
 

@@ -24,8 +24,9 @@ from .common import be_quiet, note, plain_error
 
 # Command -> its module here; the order is the order of the help.
 _COMMANDS = (
-    "demo", "problems", "show", "solve", "verify", "check", "run", "resume", "compare", "report",
-    "sensitivity", "fit", "diagnose", "serve", "token", "audit", "export", "rollback", "plugins", "completion",
+    "demo", "problems", "show", "solve", "verify", "certificate", "check", "run", "resume", "compare",
+    "report", "sensitivity", "fit", "diagnose", "serve", "token", "audit", "export", "rollback", "plugins",
+    "completion",
 )  # fmt: skip
 _RENAMED = {"doubt": "sensitivity"}  # not listed, but understood until version 0.4
 
@@ -76,13 +77,16 @@ def cli(debug: bool, quiet: bool) -> None:
       psrl-pomdp show my-model.pomdp      a summary and a check of your model
       psrl-pomdp solve machine-repair     bounds on the optimal average, a policy
       psrl-pomdp verify plan.npz tiger    prove the bounds of a saved plan again
+      psrl-pomdp certificate plan.npz tiger  write a proof that others can check
       psrl-pomdp check separated          which of the paper's assumptions hold
       psrl-pomdp run tiger                simulate agents, measure their regret
       psrl-pomdp resume tiger-results     continue after a crash or Ctrl-C
       psrl-pomdp compare railway          test which agent has less regret
       psrl-pomdp report tiger-results     write an HTML page about a study
       psrl-pomdp sensitivity railway      the cost of an inexact observation model
-    "sensitivity", "fit", "diagnose", "serve", "token", "audit", "export", "rollback", "plugins", "completion",
+      psrl-pomdp fit logs.csv --model m   learn from the logs of many units
+      psrl-pomdp diagnose fleet.npz       what was learned; does the model fit?
+      psrl-pomdp serve plant.toml         observations in, actions out, over HTTP
       psrl-pomdp plugins                  list the agents, priors, executors, ...
     """
 

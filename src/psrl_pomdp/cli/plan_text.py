@@ -25,15 +25,20 @@ _STATUS = {
 
 
 def plan_document(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
-    """Return the output of `solve` as plain data. Costs in `*_cost` and `vector` are scaled to [0, 1]."""
+    """Return the output of `solve` as plain data.
+
+    Costs in `*_cost` and `vector` are scaled to [0, 1]. With a discount, `lower` and `upper` are totals,
+    `*_cost` are 1 − discount times totals, and `vector` has totals.
+    """
     from ..report.policy_text import describe
 
-    setting = model.setting
+    setting, units = model.setting, plan.value_units
     return {
         "model": model.name,
-        "kind": plan.units.kind,
-        "unit": plan.units.average_name,
-        "scale": [plan.units.low, plan.units.high],
+        "kind": units.kind,
+        "discount": plan.discount if plan.is_discounted else None,
+        "unit": units.name if plan.is_discounted else units.average_name,
+        "scale": [units.low, units.high],
         "status": plan.status,
         "status_in_words": _STATUS.get(plan.status, plan.status),
         "lower": plan.lower,
@@ -53,7 +58,7 @@ def plan_document(plan: Plan, model: POMDP, tolerance: float) -> dict[str, Any]:
         "states_left_out": [name for s, name in enumerate(setting.states) if s not in plan.states],
         "policy": describe(plan, model),
         "controller": _controller(plan, model),
-        "rounds": [_round(r, plan.units) for r in plan.rounds],
+        "rounds": [_round(r, units) for r in plan.rounds],
     }
 
 
@@ -116,7 +121,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     low, high = outward(document["lower"], document["upper"], document["scale"][1] - document["scale"][0])
     attained = f"earns at least {low}" if kind == "reward" else f"costs at most {high}"
     rows = [
-        (f"average {kind}", f"{low} to {high}{unit}"),
+        (criterion(document), f"{low} to {high}{unit}"),
         ("policy", f"{attained}{unit}"),
         (
             "gap",
@@ -132,7 +137,9 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("rounds", str(len(document["rounds"]))),
         ("seconds", f"{document['seconds']:.2f}"),
     ]
-    if document["depends_on_start"]:
+    if document["discount"] is not None:
+        rows.append(("holds for", "the initial distribution of the model"))
+    elif document["depends_on_start"]:
         rows.append(
             ("holds for", "the initial distribution of the model, on which the optimal average may depend")
         )
@@ -143,6 +150,12 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
         more = ", ..." if len(left_out) > 6 else ""
         rows.append(("never reached", f"{', '.join(left_out[:6])}{more}: left out of the plan"))
     return rows
+
+
+def criterion(document: dict[str, Any]) -> str:
+    """Return what the bounds of a document are on, such as "average cost"."""
+    discount = document["discount"]
+    return f"average {document['kind']}" if discount is None else f"{document['kind']}, discount {discount:g}"
 
 
 def outward(lower: float, upper: float, scale: float) -> tuple[str, str]:

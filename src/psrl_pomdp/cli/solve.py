@@ -33,7 +33,7 @@ def _writable(context: click.Context, option: click.Parameter, value: str | None
     if value is None:
         return None
     path = Path(value)
-    endings = (".npz",) if option.name == "save" else FIGURE_ENDINGS
+    endings = {"save": (".npz",), "proof": (".json",)}.get(option.name or "", FIGURE_ENDINGS)
     if path.suffix.lower() not in endings:
         raise click.BadParameter(f"{value!r} does not end in {' or '.join(endings)}")
     if path.is_dir():
@@ -65,10 +65,38 @@ def _share(context: click.Context, option: click.Parameter, value: str | None) -
     return share
 
 
+def _discount(context: click.Context, option: click.Parameter, value: str | None) -> float | str | None:
+    """Return a discount, or "file" for that of the file."""
+    if value is None or value.strip() == "file":
+        return None if value is None else "file"
+    try:
+        discount = float(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is no number, and not the word file") from None
+    if not 0.0 < discount < 1.0:
+        raise click.BadParameter(f"{value} is not above 0 and below 1")
+    return discount
+
+
+def _discount_for(model: POMDP, discount: float | str | None) -> float | None:
+    """Return the discount to plan with, which may be that of the model's file."""
+    if not isinstance(discount, str):
+        return discount
+    if model.discount is None:
+        raise click.UsageError("--discount file: the model states no discount")
+    if not 0.0 < model.discount < 1.0:
+        raise click.UsageError(
+            f"--discount file: the file's discount is {model.discount:g}, not above 0 and below 1; leave out "
+            "--discount for the long-run average"
+        )
+    return model.discount
+
+
 _EXAMPLES = """\b
 Examples:
   psrl-pomdp solve tiger -p accuracy=0.9
   psrl-pomdp solve my-model.pomdp --rtol 5% --time-limit 60
+  psrl-pomdp solve my-model.pomdp --discount file
   psrl-pomdp solve railway --save railway.npz --figure railway.pdf
 """
 
@@ -102,6 +130,13 @@ Examples:
     help="Also require a gap of at most this, in the units of the model.  [default: not required]",
 )
 @click.option(
+    "--discount",
+    callback=_discount,
+    metavar="NUMBER|file",
+    help="Bound the optimal discounted total from the initial distribution, in which each step has this "
+    "weight on the one before it; `file` takes the discount of the file.  [default: the long-run average]",
+)
+@click.option(
     "--time-limit",
     type=float,
     callback=_above_zero,
@@ -129,6 +164,13 @@ Examples:
     help="Save the plan to this file, for `psrl-pomdp verify` and Plan.load.  [default: not saved]",
 )
 @click.option(
+    "--proof",
+    callback=_writable,
+    metavar="PROOF.json",
+    help="Write the proof of the bounds to this file, which others can check without this program (see "
+    "`psrl-pomdp certificate`).  [default: not written]",
+)
+@click.option(
     "--figure",
     callback=_writable,
     metavar="FILE",
@@ -141,14 +183,18 @@ def command(
     tolerance: float,
     rtol: float | None,
     atol: float | None,
+    discount: float | str | None,
     time_limit: float | None,
     memory_limit: float | None,
     max_points: int | None,
     as_json: bool,
     save: Path | None,
+    proof: Path | None,
     figure: Path | None,
 ) -> None:
     """Compute bounds on the optimal long-run average of a known model, and a policy that attains one of them.
+
+    With --discount, the bounds are on the optimal discounted total from the initial distribution.
 
     For costs, no policy has an average below the lower bound, and the policy that is printed has an average
     of at most the upper bound; for rewards it is the other way round. Both bounds are proved. The planner
@@ -174,13 +220,15 @@ def command(
         raise click.UsageError(f"--save {save} would replace the model")
     found = find_model(model, parameters, normalize)
     limits: dict[str, Any] = {"rtol": rtol, "atol": atol, "time_limit": time_limit}
+    if discount is not None:
+        limits["discount"] = _discount_for(found, discount)
     if memory_limit is not None:
         limits["memory_limit"] = 1e9 * memory_limit
     if max_points is not None:
         limits["max_points"] = max_points
     result = solve_and_show_progress(found, tolerance, **limits)
     try:
-        _write(result, found, save, figure)
+        _write(result, found, save, proof, figure)
     finally:  # also if the disk is full
         document = plan_document(result, found, tolerance)
         if as_json:
@@ -194,9 +242,11 @@ def command(
 def solve_and_show_progress(model: POMDP, tolerance: float, **limits: Any) -> Plan:
     """Return the plan for a model, and show the progress of the planner on stderr."""
     from ..planning import plan
+    from ..planning.discounted import total_units
 
+    units = total_units(model.setting.units, limits.get("discount") or 1.0)
     try:
-        with show_progress(model.setting.units) as line, interrupts_between_rounds(line):
+        with show_progress(units) as line, interrupts_between_rounds(line):
             return plan(model, tolerance, progress=line, **limits)
     except SystemError as error:  # numba turns a Ctrl-C inside compiled code into this
         if isinstance(error.__cause__, KeyboardInterrupt):
@@ -204,10 +254,15 @@ def solve_and_show_progress(model: POMDP, tolerance: float, **limits: Any) -> Pl
         raise
 
 
-def _write(result: Plan, model: POMDP, save: Path | None, figure: Path | None) -> None:
+def _write(result: Plan, model: POMDP, save: Path | None, proof: Path | None, figure: Path | None) -> None:
     if save is not None:
         result.save(save)
         note(f"saved the plan to {save}")
+    if proof is not None:
+        from ..planning import save_proof
+
+        save_proof(result, model, proof)
+        note(f"wrote the proof to {proof}")
     if figure is not None:
         from ..report.plan_figures import plan_figure, save_figure
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +17,7 @@ from .common import (
     print_json,
     print_rows,
 )
-from .plan_text import outward
+from .plan_text import criterion, outward
 
 if TYPE_CHECKING:
     from ..models import POMDP
@@ -24,6 +26,7 @@ _EXAMPLES = """\b
 Examples:
   psrl-pomdp solve tiger --save tiger.npz
   psrl-pomdp verify tiger.npz tiger
+  psrl-pomdp verify --exact tiger.npz tiger
 """
 
 
@@ -32,17 +35,30 @@ Examples:
 @model_argument("model")
 @parameter_option
 @normalize_option
+@click.option(
+    "--exact",
+    is_flag=True,
+    help="Compute in fractions of whole numbers. The printed bounds are rounded outward.  [default: doubles]",
+)
 @json_option
-def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool, as_json: bool) -> None:
+def command(
+    plan: str, model: str, parameters: tuple[str, ...], normalize: bool, exact: bool, as_json: bool
+) -> None:
     """Prove the bounds of a plan again that `psrl-pomdp solve --save` wrote.
 
     Every inequality behind the two bounds is computed again from the saved certificates, without the planner.
-    The output has the verified bounds on the optimal average. The exit code is 0 if they are proved. It is 1
-    if the plan belongs to another model or claims more than it proves; an error on stderr says so.
+    The output has the verified bounds on the optimal average, or on the optimal discounted total. The exit
+    code is 0 if they are proved. It is 1 if the plan belongs to another model or claims more than it proves;
+    an error on stderr says so.
+
+    `psrl-pomdp certificate` writes the proof to a file that others can check without this program.
     """
     from ..planning import Plan
 
     found = find_model(model, parameters, normalize)
+    if exact:
+        _show_exact(Plan.load(plan), found, as_json)
+        return
     document = check(Plan.load(plan), found)
     if as_json:
         print_json(document)
@@ -51,10 +67,50 @@ def command(plan: str, model: str, parameters: tuple[str, ...], normalize: bool,
     unit = f" {document['unit']}" if document["unit"] else ""
     print_rows(
         [
-            (f"average {document['kind']}", f"{low} to {high}{unit}"),
+            (criterion(document), f"{low} to {high}{unit}"),
             ("verified", "both bounds, from the certificates alone"),
             ("gap", f"{document['gap']:.2e}, scaled"),
             ("by", f"{document['points']} grid points and {document['nodes']} controller nodes"),
+        ]
+    )
+
+
+def _show_exact(plan: Plan, model: POMDP, as_json: bool) -> None:
+    """Print the bounds that the plan proves in exact arithmetic, rounded outward."""
+    from ..planning import verify
+    from ..planning.proofs.document import number_text, rounded_outward
+
+    lower, upper = verify(plan, model, exact=True)
+    units = model.setting.units
+    digits = max(0, 12 - math.floor(math.log10(units.high - units.low)))
+    low, high = rounded_outward(lower, upper, digits)
+    if as_json:
+        print_json({
+            "verified": True,
+            "exact": True,
+            "model": model.name,
+            "kind": units.kind,
+            "unit": units.average_name,
+            "scale": [units.low, units.high],
+            "lower": low,
+            "upper": high,
+            "lower_fraction": number_text(lower),
+            "upper_fraction": number_text(upper),
+            "claimed": [plan.lower, plan.upper],
+        })  # fmt: skip
+        return
+    unit = f" {units.average_name}" if units.average_name else ""
+    discount = getattr(plan, "discount", 1.0)
+    what, step = "average", 1.0
+    if discount < 1.0:
+        what, step, unit = f"discounted by {discount:g},", 1.0 - discount, unit and f" {units.name}"
+    gap = step * float((upper - lower) / (Fraction(units.high) - Fraction(units.low)))
+    print_rows(
+        [
+            (f"{what} {units.kind}", f"{low} to {high}{unit}"),
+            ("verified", "both bounds, in exact arithmetic"),
+            ("gap", f"{gap:.2e}, scaled"),
+            ("by", f"{len(plan.grid)} grid points and {len(plan.controller)} controller nodes"),
         ]
     )
 
@@ -67,12 +123,13 @@ def check(plan: Plan, model: POMDP) -> dict[str, Any]:
     from ..planning import verify
 
     lower, upper = verify(plan, model)
-    units = model.setting.units
+    units = plan.value_units
     return {
         "verified": True,
         "model": model.name,
         "kind": units.kind,
-        "unit": units.average_name,
+        "discount": plan.discount if plan.is_discounted else None,
+        "unit": units.name if plan.is_discounted else units.average_name,
         "scale": [units.low, units.high],
         "lower": lower,
         "upper": upper,

@@ -56,3 +56,10 @@ class RowRule:
             raise InvalidModelError(f"{error}{self.hint(off) if only_sums else ''}") from None
         self.note(array, off)
         return found
+
+
+def unused_discount(discount: float) -> str:
+    """Return the remark on the discount of a file."""
+    return (
+        f"discount {discount:g} was read; the average over time is optimized unless a discount is asked for"
+    )

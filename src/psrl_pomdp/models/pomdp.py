@@ -25,12 +25,15 @@ class POMDP(Frozen):
         A name for reports and files. It does not affect equality.
     remarks
         Notes on the model, for example on how it was read from a file. They do not affect equality.
+    discount
+        The discount that a file states for the model, or None. It is used only where a function is told to
+        discount by it, and does not affect equality.
 
     Raises
     ------
     InvalidModelError
         If `setting` is not a `Setting`, `transition` has the wrong shape or a row that is not a probability
-        distribution, or `remarks` is a single string.
+        distribution, `remarks` is a single string, or `discount` is not between 0 and 1.
 
     >>> setting = Setting([[0.9, 0.1], [0.2, 0.8]], [[0.0, 1.0]], [1.0, 0.0])
     >>> POMDP(setting, [[[0.7, 0.3], [0.0, 1.0]]], name="wear")
@@ -41,6 +44,7 @@ class POMDP(Frozen):
     transition: Array  # [A, S, S], rows sum to 1
     name: str
     remarks: tuple[str, ...]
+    discount: float | None = None
 
     def __init__(
         self,
@@ -48,16 +52,20 @@ class POMDP(Frozen):
         transition: npt.ArrayLike,
         name: str = "",
         remarks: Sequence[str] = (),
+        discount: float | None = None,
     ) -> None:
         if not isinstance(setting, Setting):
             raise InvalidModelError(f"setting is a {type(setting).__name__}, not a Setting")
         if isinstance(remarks, str):
             raise InvalidModelError(f"remarks is the single string {remarks!r}, not a list of strings")
+        if discount is not None and not 0.0 <= discount <= 1.0:
+            raise InvalidModelError(f"discount is {discount!r}: expected a number from 0 to 1, or None")
         self._set(
             setting=setting,
             transition=frozen(kernel("transition", transition, setting)),
             name=str(name),
             remarks=tuple(remarks),
+            discount=None if discount is None else float(discount),
         )
 
     @property

@@ -8,6 +8,8 @@ from typing import get_args
 from ..models import POMDP
 from .accuracy import COARSE, Accuracy, at_stake
 from .bound_pair import BoundPair
+from .discounted import as_total, as_total_lower
+from .dynamics import BeliefDynamics
 from .limits import Limits
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
@@ -40,6 +42,8 @@ class BoundedRun:
         A function that is called after every round, or None.
     parameters
         The parameters of the planner.
+    discount
+        The weight of a step on the one before it; 1 for the average cost.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class BoundedRun:
         max_work: float | None,
         progress: Callable[[Round], None] | None,
         parameters: PlannerParameters,
+        discount: float = 1.0,
     ) -> None:
         self.accuracy = accuracy
         self.limits = limits
@@ -57,6 +62,7 @@ class BoundedRun:
         self.max_work = max_work
         self.progress = progress
         self.parameters = parameters
+        self.discount = discount
 
     def _all_bounds(self) -> Sequence[Bounds]:
         """Return the bounds of all attempts so far, in order."""
@@ -76,10 +82,13 @@ class BoundedRun:
         status: str,
         grid: LowerCertificate | InformedCertificate,
         controller: Controller,
-        states: tuple[int, ...],
+        about: tuple[BeliefDynamics, BeliefDynamics],
         bracket: SensorBracket | None = None,
     ) -> Plan:
-        """Return the plan with the best certificates; `status` says how planning ended."""
+        """Return the plan with the best certificates; `status` says how planning ended.
+
+        `about` are the dynamics that the lower and the upper bound are about.
+        """
         lower, upper = max(0.0, grid.bound), min(1.0, controller.bound)
         tried = self._all_bounds()
         constant_cost = min(bounds.constant_cost for bounds in tried)
@@ -93,13 +102,14 @@ class BoundedRun:
             lower_cost=min(lower, upper),
             upper_cost=upper,
             blind_cost=constant_cost,
-            controller=controller,
-            grid=grid,
+            controller=as_total(controller, about[1]),
+            grid=as_total_lower(grid, about[0]),
             rounds=tuple(r for bounds in tried for r in bounds.rounds),
-            states=states,
+            states=about[1].states,
             n_states=model.n_states,
             units=model.setting.units,
             actions=model.setting.actions,
             fingerprint=model.fingerprint,
             bracket=bracket,
+            discount=self.discount,
         )

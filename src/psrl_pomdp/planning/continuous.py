@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from .._numba import jit as compiled
 from .._utils.arrays import Array, Index
@@ -51,6 +52,7 @@ _FIRST_WORTHWHILE = 0.25  # the same for the first numbers of cells,
 _FEW_ATTEMPTS = 2  # so many, from which what the sensors make up cannot be judged yet
 _LEAST_WORTHWHILE = 0.01  # the same where the sensors make up little of the gap,
 _SENSOR_SHARE = 0.5  # that is, less than this share of it
+_SEPARATION = 1e-7  # distance up to which points are the same
 _STUCK = 0.7  # gap, as a share of that with a quarter of the cells, that is not due to the sensors
 
 
@@ -59,7 +61,8 @@ class SparseRung:
     """The two finite models for one number of cells, where dense arrays are too large."""
 
     bracket: SensorBracket
-    states: tuple[int, ...]  # that the start can reach
+    lower: SparseDynamics
+    upper: SparseDynamics
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Rung:
     upper: Dynamics
 
     @classmethod
-    def of(cls, model: POMDP, n_cells: int) -> Rung:
+    def of(cls, model: POMDP, n_cells: int, discount: float = 1.0) -> Rung:
         """Return the models with about so many cells."""
         setting = model.setting
         cells = quantized(setting.sensor, setting.first_sensor, n_cells)
@@ -80,7 +83,8 @@ class Rung:
         bracket = bracket_of(model, cells, hubs)
         above = POMDP(bracket.dilated_setting, model.transition)
         below = POMDP(bracket.quantized_setting, model.transition)
-        return cls(n_cells, bracket, Dynamics.of(above), Dynamics.of(below, cells.error))
+        lower = Dynamics.of(above, discount=discount)
+        return cls(n_cells, bracket, lower, Dynamics.of(below, cells.error, discount))
 
     @property
     def states(self) -> tuple[int, ...]:
@@ -121,7 +125,7 @@ class ContinuousRun(BoundedRun):
             self._begin_sparse(model, warm_start)
             return
         rung = self._rung(model, FIRST_CELLS)
-        self._multichain = len(closed_classes(rung.lower)) > 1
+        self._multichain = self.discount == 1.0 and len(closed_classes(rung.lower)) > 1
         if warm_start is None or warm_start.bracket is None or self._multichain:
             self._attempt(rung)
             if warm_start is not None:
@@ -138,14 +142,15 @@ class ContinuousRun(BoundedRun):
             rung, bounds = self.attempts[-1]
             more = 2 * rung.n_cells
             last = more > MOST_CELLS or not self._fits(rung.bracket, 2)
-            if isinstance(bounds, BoundPair) and self._is_stuck():
+            if isinstance(bounds, BoundPair) and self._is_stuck() and self.discount == 1.0:
                 self._multichain = True
                 self._attempt(rung, bounds)
                 continue
             status = self._rounds(bounds, last)
             if status == "stalled" and not last:
                 status = _FINER
-            if status == "stalled" and isinstance(bounds, MultichainBounds) | self._is_narrow():
+            only = isinstance(bounds, MultichainBounds) or self.discount < 1.0
+            if status == "stalled" and only | self._is_narrow():
                 return "sensor limit"
             if status == "stalled":
                 self._multichain = True
@@ -162,7 +167,8 @@ class ContinuousRun(BoundedRun):
         below, controller = self._best_upper()
         first, second = below.bracket, above.bracket
         bracket = SensorBracket(first.quantized_setting, second.dilated_setting, first.cells, second.hubs)
-        return self._plan_of(model, status, grid, controller, below.states, bracket)
+        about = (above.lower, below.upper)
+        return self._plan_of(model, status, grid, controller, about, bracket)
 
     def _all_bounds(self) -> Sequence[Bounds]:
         return [bounds for _, bounds in self._all()]
@@ -243,8 +249,12 @@ class ContinuousRun(BoundedRun):
         cells = quantized(setting.sensor, setting.first_sensor, SPARSE_CELLS)
         hubs = dilated(setting.sensor, setting.first_sensor, SPARSE_CELLS)
         bracket = bracket_of(model, cells, hubs)
-        lower = SparseDynamics.of(POMDP(bracket.dilated_setting, model.transition), self.limits)
-        upper = SparseDynamics.of(POMDP(bracket.quantized_setting, model.transition), self.limits)
+        lower = SparseDynamics.of(
+            POMDP(bracket.dilated_setting, model.transition), self.limits, self.discount
+        )
+        upper = SparseDynamics.of(
+            POMDP(bracket.quantized_setting, model.transition), self.limits, self.discount
+        )
         if warm_start is not None:
             check_shape(warm_start, model, lower.states)
         bounds = SparseBoundPair(
@@ -258,11 +268,11 @@ class ContinuousRun(BoundedRun):
         n_joint = bracket.quantized_setting.n_joint_observations
         if warm_start is not None and warm_start.controller.successors.shape[1] == n_joint:
             bounds.warm_start(warm_start.controller)
-        self.sparse = SparseRung(bracket, lower.states), bounds
+        self.sparse = SparseRung(bracket, lower, upper), bounds
 
     def _rung(self, model: POMDP, n_cells: int) -> Rung:
         """Return the models with so many cells; their compiled code is ready if they are large."""
-        rung = Rung.of(model, n_cells)
+        rung = Rung.of(model, n_cells, self.discount)
         begun = self.limits.seconds
         if rung.lower.joint.size > self.parameters.representation.interpreted_entries:
             compiled.PLANNING.hurry(self.limits.time_limit is not None)
@@ -350,11 +360,19 @@ class ContinuousRun(BoundedRun):
 def _carry_points(bounds: BoundPair, points: Array, values: Array) -> None:
     """Add points to a grid; `values` are those of the vertices and then of the points."""
     grid, n_states = bounds.grid, bounds.dynamics.n_states
+    if len(points) and grid.dynamics.restart:  # the starts are points already
+        points, values = _without(grid.beliefs, points, values, n_states)
     points = points[: grid.most_points - grid.n]
     grid.h[:n_states] = values[:n_states]
     if len(points):
         no_parents = np.full((len(points), 3), -1)
         grid.append(points, values[n_states : n_states + len(points)], no_parents)
+
+
+def _without(known: Array, points: Array, values: Array, n_states: int) -> tuple[Array, Array]:
+    """Return the points that are not known, and the values of the vertices and of these points."""
+    new = cKDTree(known).query(points)[0] > _SEPARATION
+    return points[new], np.concatenate([values[:n_states], values[n_states : n_states + len(new)][new]])
 
 
 def check_shape(earlier: Plan, model: POMDP, states: tuple[int, ...]) -> None:

@@ -6,6 +6,9 @@
 Where the observation depends on the state before the action too, η(o | a, s, s′) takes the place of
 η(o | a, s′). Beliefs, bounds and certificates need M only, and hold whatever M is made of.
 
+With a discount γ below 1, M is γ θ η, and with the rest 1 − γ of the probability the start is drawn afresh.
+That is one known belief: it is no part of M, and bounds add (1 − γ) times their value at it (`discounted`).
+
 The bounds have to hold at every belief. States that no policy reaches from the start are left out, because
 they would make such bounds loose and do not matter for any run.
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -56,6 +59,7 @@ class BeliefDynamics(ABC):
     start_weights: Array  # [K]: their probabilities
     states: tuple[int, ...]  # the reachable states, by their number in the model
     slack: float = 0.0  # a bound on the sum of the errors of the observation probabilities of a row
+    discount: float = 1.0  # γ: the probability that a step does not draw the start afresh
 
     @property
     @abstractmethod
@@ -65,7 +69,7 @@ class BeliefDynamics(ABC):
     @property
     @abstractmethod
     def leak(self) -> float:
-        """The largest distance from one of a row sum of Σ_o M[a, o]."""
+        """The largest distance from the discount of a row sum of Σ_o M[a, o]."""
 
     @property
     @abstractmethod
@@ -91,6 +95,15 @@ class BeliefDynamics(ABC):
         """[S]: the distribution of the first state, before any observation."""
         return np.asarray(self.start_weights @ self.starts)
 
+    @property
+    def restart(self) -> float:
+        """1 − γ: the probability that a step draws the start afresh."""
+        return 1.0 - self.discount
+
+    def restart_value(self, at_starts: Array) -> float:
+        """Return (1 − γ) times the mean of values `[K]` at the beliefs before the first action."""
+        return self.restart * float(self.start_weights @ at_starts) if self.restart else 0.0
+
     def rounding(self, values: Array) -> float:
         """Return twice the largest rounding error of a certificate with these relative values.
 
@@ -115,9 +128,10 @@ class Dynamics(BeliefDynamics):
     states: tuple[int, ...]  # the reachable states, by their number in the model
     depends_on_previous: bool = False  # whether observations depend on the state before the action
     slack: float = 0.0  # a bound on the sum of the errors of the observation probabilities of a row
+    discount: float = field(default=1.0, kw_only=True)
 
     @classmethod
-    def of(cls, model: POMDP, slack: float = 0.0) -> Dynamics:
+    def of(cls, model: POMDP, slack: float = 0.0, discount: float = 1.0) -> Dynamics:
         """Return the dynamics of a model, restricted to the states that its start can reach.
 
         The probabilities of the observations may be wrong by `slack`, added up over all observations.
@@ -135,14 +149,17 @@ class Dynamics(BeliefDynamics):
             joint = np.einsum("ast,ato->aost", transition, observation)
         # Rows of a model may be off one by 1e-13, which large relative values would multiply.
         joint /= joint.sum(axis=(1, 3))[:, None, :, None]
+        if discount < 1.0:
+            joint *= discount
         starts, weights = first_beliefs(model, states)
         cost, previous = setting.cost[:, states].copy(), table.ndim == 4
-        return cls(np.ascontiguousarray(joint), cost, starts, weights, reached, previous, slack)
+        joint = np.ascontiguousarray(joint)
+        return cls(joint, cost, starts, weights, reached, previous, slack, discount=discount)
 
     @cached_property
     def leak(self) -> float:
-        """The largest distance from one of a row sum of Σ_o M[a, o], and the slack."""
-        return float(np.abs(self.joint.sum(axis=(1, 3)) - 1.0).max()) + self.slack
+        """The largest distance from the discount of a row sum of Σ_o M[a, o], and the slack."""
+        return float(np.abs(self.joint.sum(axis=(1, 3)) - self.discount).max()) + self.slack
 
     def joint_matrix(self, action: int, observation: int) -> csr_array:
         """Return M[a, o], [S, S'], as a sparse matrix."""

@@ -34,6 +34,7 @@ class RepresentationParameters:
 
     interpreted_entries: float = 4000  # entries above which code is compiled before planning begins
     dense_entries: float = 400_000  # entries up to which planning begins with dense arrays
+    discounted_ratio: float = 8.0  # multiple of that with a discount, where points close the gap sooner
     dense_work: float = 1.5e9  # A·O·S³ up to which dense arrays may follow sparse bounds
     bytes_per_entry: float = 64.0  # bytes: M and a grid of all vertices, with copies and the certificate
     bytes_per_weight: float = 40.0  # bytes for each interpolation weight of a further point

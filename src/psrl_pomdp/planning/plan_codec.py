@@ -52,6 +52,7 @@ class _Metadata(msgspec.Struct):
     version: int
     blind: float = 1.0  # cost of the best constant action; files of version 0.1 lack it
     bracket: BracketFields | None = None  # of plans for densities
+    discount: float = 1.0  # files of earlier versions lack it
 
 
 def encoded(plan: PlanRecord) -> bytes:
@@ -69,6 +70,7 @@ def encoded(plan: PlanRecord) -> bytes:
         actions=list(plan.actions),
         fingerprint=plan.fingerprint,
         blind=plan.blind_cost,
+        discount=plan.discount,
         bracket=None if plan.bracket is None else bracket_fields(plan.bracket),
         rounds=[_Row(*(getattr(r, f.name) for f in fields(Round))) for r in plan.rounds],
     )
@@ -175,6 +177,7 @@ def _fields(contents: Contents, metadata: _Metadata) -> dict[str, Any]:
         "actions": actions,
         "fingerprint": metadata.fingerprint,
         "blind_cost": metadata.blind,
+        "discount": metadata.discount,
         "bracket": bracket,
     }
 
@@ -186,6 +189,10 @@ def _check(contents: Contents, metadata: _Metadata) -> None:
         raise contents.refuse(f"bounds are {metadata.bounds}: expected from 0 to 1, the lower one first")
     if not 0.0 <= metadata.blind <= 1.0:
         raise contents.refuse(f"blind is {metadata.blind}: expected from 0 to 1")
+    if not 0.0 < metadata.discount <= 1.0:
+        raise contents.refuse(f"discount is {metadata.discount}: expected above 0 and at most 1")
+    if metadata.discount < 1.0 and ("gains" in contents or "node_gains" in contents):
+        raise contents.refuse("a plan with a discount has no gains")
     if (
         not states
         or states != sorted(set(states))

@@ -43,3 +43,4 @@ class PlanRecord:
     blind_cost: float = 1.0  # upper bound on the scaled cost of the best constant action
     bracket: SensorBracket | None = None  # the finite sensors that the certificates are about, for densities
     estimate: SensorEstimate | None = None  # the classes with estimated probabilities, if there is no bracket
+    discount: float = 1.0  # weight of a step on the one before it; 1 for the long-run average

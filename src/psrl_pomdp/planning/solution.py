@@ -13,10 +13,11 @@ from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from .._utils.arrays import Array, Index
 from ..errors import InvalidModelError, StartDependentError
-from ..models import Setting
+from ..models import Setting, Units
 from ..sensors.bracket import QuantizedSensors
 from ..sensors.estimated import EstimatedSensors
 from .accuracy import at_stake
+from .discounted import best_lower_value, total_units
 from .envelopes import max_of_lower_envelope
 from .plan_codec import decoded, encoded
 from .plan_record import PlanRecord
@@ -47,7 +48,7 @@ class ControllerRun:
 
 @dataclass(frozen=True)
 class Plan(PlanRecord):
-    """Proved bounds on the optimal average cost, and a policy.
+    """Proved bounds on the optimal average cost or the optimal discounted total, and a policy.
 
     `lower` ≤ `upper` are in the user's units: costs, or rewards. `lower_cost` and `upper_cost` are the same
     interval as scaled costs. `grid` proves `lower_cost`, and `controller` proves `upper_cost`.
@@ -59,6 +60,12 @@ class Plan(PlanRecord):
     `upper_cost`. If the optimal average cost depends on the initial belief, the bounds hold for the initial
     distribution of the model, `bounds(belief)` returns the bounds for another initial belief, and
     `follow(belief)` executes the controller, whose average cost is at most the upper bound.
+
+    If `discount` is below 1, `lower` and `upper` are bounds on the optimal discounted total from the initial
+    distribution of the model, in the user's units: the sum of the costs, in which each step has the weight
+    `discount` on the one before it. `lower_cost` and `upper_cost` are 1 − discount times these totals, for
+    scaled costs. `action(belief)` is a policy that keeps the upper bound, and `value_bounds(belief)` returns
+    the bounds from any other belief.
 
     If the model has a density of observations, `bracket` holds the two finite sensors between which the
     density is: `grid` proves the lower bound for the one that says more, and `controller` the upper bound for
@@ -77,8 +84,18 @@ class Plan(PlanRecord):
         return max(self._in_units)
 
     @property
+    def value_units(self) -> Units:
+        """The units of the bounds: those of the model, or of discounted totals."""
+        return total_units(self.units, self.discount)
+
+    @property
+    def is_discounted(self) -> bool:
+        """Whether the bounds are on a discounted total, and not on an average."""
+        return self.discount < 1.0
+
+    @property
     def _in_units(self) -> tuple[float, float]:
-        low, high = self.units.from_scaled([self.lower_cost, self.upper_cost]).tolist()
+        low, high = self.value_units.from_scaled([self.lower_cost, self.upper_cost]).tolist()
         return low, high
 
     @property
@@ -146,7 +163,7 @@ class Plan(PlanRecord):
         return np.searchsorted(edges[1:-1], np.asarray(readings), side="left")
 
     def bounds(self, belief: npt.ArrayLike) -> tuple[float, float]:
-        """Return the bounds on the optimal average cost from an initial belief.
+        """Return the bounds on the optimal average cost from an initial belief; see also `value_bounds`.
 
         Parameters
         ----------
@@ -164,6 +181,8 @@ class Plan(PlanRecord):
         InvalidModelError
             If `belief` is not such a distribution.
         """
+        if self.is_discounted:
+            return self.value_bounds(belief)
         reachable = self._reachable_part(belief)
         lower, upper = self.lower_cost, self.upper_cost
         if self.grid.gains is not None:
@@ -171,6 +190,38 @@ class Plan(PlanRecord):
         if self.controller.gains is not None:
             upper = min(1.0, float((self.controller.gains @ reachable).min()))
         low, high = sorted(self.units.from_scaled([min(lower, upper), upper]).tolist())
+        return low, high
+
+    def value_bounds(self, belief: npt.ArrayLike) -> tuple[float, float]:
+        """Return bounds on the optimal discounted total from any belief at which an action is chosen.
+
+        From this belief, the discounted total of the policy `action` is no worse than the upper bound; for
+        rewards, than the lower bound.
+
+        Parameters
+        ----------
+        belief
+            `[S]`, a distribution over the reachable states of the model, given all observations so far.
+
+        Returns
+        -------
+        tuple of float
+            The lower and the upper bound, in the user's units.
+
+        Raises
+        ------
+        InvalidModelError
+            If `belief` is not such a distribution, or the plan is for the average cost.
+        """
+        if not self.is_discounted:
+            raise InvalidModelError(
+                "this plan is for the long-run average: only a plan with a discount bounds totals"
+            )
+        reachable = self._reachable_part(belief)
+        rest = 1.0 - self.discount
+        upper = min(1.0, rest * float((self.controller.vectors @ reachable).min()))
+        lower = max(0.0, rest * best_lower_value(self.grid, reachable))
+        low, high = sorted(self.value_units.from_scaled([min(lower, upper), upper]).tolist())
         return low, high
 
     def action(self, belief: npt.ArrayLike) -> int:
@@ -314,7 +365,9 @@ class Plan(PlanRecord):
         return decoded(cls, data, name)
 
     def __repr__(self) -> str:
-        kind = self.units.kind
+        kind: str = self.units.kind
+        if self.is_discounted:
+            kind = f"{kind} discounted by {self.discount:g}"
         return (
             f"Plan({self.status}, {kind} in [{self.lower:.7g}, {self.upper:.7g}], gap {self.gap:.1e}, "
             f"{len(self.controller)} nodes, {len(self.grid)} points)"

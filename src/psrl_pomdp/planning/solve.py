@@ -20,6 +20,7 @@ from .accuracy import Accuracy
 from .bound_pair import BoundPair
 from .bounded_run import BoundedRun, Bounds
 from .continuous import FIRST_CELLS, ContinuousRun
+from .discounted import checked_discount, total_units
 from .dynamics import BeliefDynamics, Dynamics
 from .limits import LimitReached, Limits
 from .lower.certificate import SLACK, LowerCertificate
@@ -49,12 +50,13 @@ def plan(
     *,
     rtol: float | None = None,
     atol: float | None = None,
+    discount: float | None = None,
     max_points: int = MAX_POINTS,
     max_work: float | None = None,
     memory_limit: float | None = None,
     progress: Callable[[Round], None] | None = None,
 ) -> Plan:
-    """Bound the optimal long-run average cost of a model, and find a policy that attains the upper bound.
+    """Bound the optimal average cost or discounted total of a model, and find a policy that attains a bound.
 
     Planning stops when the gap between the bounds satisfies all requests, at one of the limits below, or at
     Ctrl-C. The bounds are valid in every case, and `status` states why planning stopped. Without a time
@@ -68,7 +70,7 @@ def plan(
     model
         The model.
     tolerance
-        The largest gap, as a fraction of the cost range.
+        The largest gap, as a fraction of the cost range; with a discount, of the range of discounted totals.
     time_limit
         Seconds from the start of the call. The time for compilation, which happens once for each
         installation, is not counted.
@@ -79,6 +81,9 @@ def plan(
         The largest gap, as a fraction of the reference value (`planning.accuracy`), or None.
     atol
         The largest gap in the user's units, or None.
+    discount
+        The weight of a step on the one before it, above 0 and below 1. The bounds are then on the optimal
+        discounted total from the initial distribution. By default they are on the optimal average cost.
     max_points
         The largest number of points of the lower bound.
     max_work
@@ -105,21 +110,25 @@ def plan(
     >>> best = plan(problem("tiger"), tolerance=1e-6)
     >>> best.status, round(best.lower, 4), round(best.upper, 4), best.action([0.5, 0.5])
     ('closed', 1.0838, 1.0838, 0)
+    >>> total = plan(problem("tiger"), tolerance=1e-7, discount=0.95)
+    >>> round(total.lower, 3), round(total.upper, 3)
+    (19.371, 19.371)
     """
     limits = Limits(time_limit, memory_limit)
-    accuracy = Accuracy.of(tolerance, rtol, atol, model.setting.units)
+    gamma = checked_discount(discount)
+    accuracy = Accuracy.of(tolerance, rtol, atol, total_units(model.setting.units, gamma))
     if memory_limit is not None and not memory_limit > 0.0:
         raise InvalidModelError(f"memory_limit is {memory_limit}: expected a number of bytes above 0")
     if not has_bounds(model.setting.sensor, model.setting.first_sensor):
         return _estimated_plan(
-            model, tolerance, time_limit, rtol=rtol, atol=atol, max_points=max_points, max_work=max_work,
-            memory_limit=memory_limit, progress=progress,
+            model, tolerance, time_limit, rtol=rtol, atol=atol, discount=discount, max_points=max_points,
+            max_work=max_work, memory_limit=memory_limit, progress=progress,
         )  # fmt: skip
     begun = limits.seconds
     compile_if_long(model.setting, wait=time_limit is not None)
     limits.exclude_time(limits.seconds - begun)
     kind = PlanningRun if model.setting.is_finite else ContinuousRun
-    run = kind(accuracy, limits, max_points, max_work, progress, PARAMETERS)
+    run = kind(accuracy, limits, max_points, max_work, progress, PARAMETERS, gamma)
     run.begin(model, warm_start)
     try:
         status = run.iterate(model)
@@ -168,14 +177,14 @@ class PlanningRun(BoundedRun):
         """Make the first attempt, which has bounds from the first moment on."""
         self.attempts = []
         if self._begins_dense(model):
-            dynamics = Dynamics.of(model)
+            dynamics = Dynamics.of(model, discount=self.discount)
             self.dynamics = dynamics
             if warm_start is None:
                 first: BoundPair | SparseBoundPair = self._dense_bounds(dynamics)
             else:
                 first = self._warm_started(dynamics, warm_start)
         else:
-            sparse = SparseDynamics.of(model, self.limits)
+            sparse = SparseDynamics.of(model, self.limits, self.discount)
             self.dynamics = sparse
             first = SparseBoundPair(
                 sparse, self.limits, self.max_points, self.max_work or np.inf, self.parameters
@@ -195,7 +204,7 @@ class PlanningRun(BoundedRun):
         status = first.iterate(self.accuracy, self._stop, self.progress, dense_too)
         if status != "stalled" or not dense_too:
             return status
-        dynamics = Dynamics.of(model)
+        dynamics = Dynamics.of(model, discount=self.discount)
         self.limits.reserve(self.parameters.representation.bytes_per_entry * dynamics.joint.size)
         bounds = self._dense_bounds(dynamics)
         bounds.external_lower = first.lower
@@ -210,6 +219,8 @@ class PlanningRun(BoundedRun):
 
     def _iterate_dense(self, bounds: BoundPair) -> str:
         """Run rounds for bounds from any start; for bounds from the model's start if they cannot meet."""
+        if bounds.dynamics.restart:  # all starts have the same gain
+            return iterate(bounds, self.accuracy, self._stop, self.progress)
         several_classes = len(closed_classes(bounds.dynamics)) > 1
         if not several_classes:
             status = iterate(bounds, self.accuracy, self._stop, self.progress)
@@ -231,7 +242,7 @@ class PlanningRun(BoundedRun):
     def result(self, model: POMDP, status: str) -> Plan:
         """Return the plan with the best certificates; `status` says how planning ended."""
         grid, controller = self._best()
-        return self._plan_of(model, status, grid, controller, self.dynamics.states)
+        return self._plan_of(model, status, grid, controller, (self.dynamics, self.dynamics))
 
     def _best(self) -> tuple[LowerCertificate | InformedCertificate, Controller]:
         """Return the certificates that prove most; of equal ones the first, which hold from any start."""
@@ -257,7 +268,8 @@ class PlanningRun(BoundedRun):
         p = self.parameters.representation
         n_rows = model.n_actions * model.setting.n_joint_observations * model.n_states
         vertices = n_rows * (model.n_states + self.parameters.grid.initial_points)
-        return n_rows * model.n_states <= p.dense_entries and self.limits.fits(p.bytes_per_entry * vertices)
+        most = p.dense_entries * (p.discounted_ratio if self.discount < 1.0 else 1.0)
+        return n_rows * model.n_states <= most and self.limits.fits(p.bytes_per_entry * vertices)
 
     def _may_go_on_dense(self, dynamics: SparseDynamics) -> bool:
         """Return whether such arrays may follow the sparse bounds."""

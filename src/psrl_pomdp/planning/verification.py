@@ -9,7 +9,9 @@ where its numbers make no sense.
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from functools import singledispatch
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +20,12 @@ from scipy.sparse import csr_array, eye_array, vstack
 from .._utils.arrays import Array
 from ..models import POMDP
 from .certificate_checks import CertificateError, check_arrays
+from .discounted_checks import check_totals, lower_at_starts, upper_at_starts
 from .dynamics import BeliefDynamics, Dynamics
 from .lower.certificate import LowerCertificate
 from .lower.informed import InformedCertificate
+from .proofs.exact_check import exact_costs, in_units
+from .proofs.making import proof_of
 from .sensor_checks import checked_slack
 from .solution import Plan
 from .sparse.dynamics import SparseDynamics
@@ -30,7 +35,11 @@ ROUNDING_WEIGHT = 1e-15  # weights below this are rounding errors
 INEXACT = 1e-14  # how far a belief may be from the points that make it up
 
 
-def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
+@overload
+def verify(plan: Plan, model: POMDP, exact: Literal[False] = False) -> tuple[float, float]: ...
+@overload
+def verify(plan: Plan, model: POMDP, exact: Literal[True]) -> tuple[Fraction, Fraction]: ...
+def verify(plan: Plan, model: POMDP, exact: bool = False) -> tuple[float, float] | tuple[Fraction, Fraction]:
     """Recompute the bounds that a plan's certificates prove.
 
     Parameters
@@ -39,17 +48,22 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
         A plan, from `plan` or from a file.
     model
         The model of the plan.
+    exact
+        Whether to compute in fractions instead of doubles. The numbers of the model are then the shortest
+        decimals that stand for its doubles, and nothing is taken for rounding.
 
     Returns
     -------
-    tuple of float
-        The proved lower and upper bound on the optimal average, in the user's units.
+    tuple of float or of fractions.Fraction
+        The proved lower and upper bound on the optimal average, or on the optimal discounted total, in the
+        user's units.
 
     Raises
     ------
     CertificateError
         If the plan is for another model, its certificate is invalid, or its bounds are tighter than the
-        certificate proves.
+        certificate proves. With `exact`, also if the plan is for a density of observations, or depends on the
+        start in a way that holds up to rounding only.
     """
     if plan.fingerprint != model.fingerprint:
         raise CertificateError("the plan was made for another model")
@@ -59,6 +73,8 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
     if not 0.0 <= plan.lower_cost <= plan.upper_cost <= 1.0:
         claim = f"[{plan.lower_cost!r}, {plan.upper_cost!r}]"
         raise CertificateError(f"the plan claims {claim}, which is no interval of scaled costs")
+    if exact:
+        return _exact(plan, model, above)
     least, most = proved_lower(plan.grid, above), proved_upper(plan, dynamics)
     lower, upper = max(0.0, least), min(1.0, most)
     if lower > upper:
@@ -69,8 +85,27 @@ def verify(plan: Plan, model: POMDP) -> tuple[float, float]:
         raise CertificateError(f"the plan claims {plan.lower_cost!r} from below and proves {lower!r}")
     if not plan.upper_cost >= min(1.0, most - 0.5 * dynamics.rounding(plan.controller.vectors)):
         raise CertificateError(f"the plan claims {plan.upper_cost!r} from above and proves {upper!r}")
-    low, high = sorted(model.setting.units.from_scaled([lower, upper]).tolist())
+    low, high = sorted(plan.value_units.from_scaled([lower, upper]).tolist())
     return low, high
+
+
+def _exact(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> tuple[Fraction, Fraction]:
+    """Return the bounds that are proved in exact arithmetic.
+
+    A claim may be beyond them by what doubles may be wrong. What is returned is proved.
+    """
+    proof = proof_of(plan, model)
+    lower, upper = exact_costs(proof)
+    step = Fraction(1) if proof.discount is None else 1 - proof.discount  # claims are averages over steps
+    if plan.lower_cost > step * lower + Fraction(plan.grid.rounding(dynamics)):
+        raise CertificateError(
+            f"the plan claims {plan.lower_cost!r} from below and proves {float(step * lower)!r}"
+        )
+    if plan.upper_cost < step * upper - Fraction(dynamics.rounding(plan.controller.vectors)):
+        raise CertificateError(
+            f"the plan claims {plan.upper_cost!r} from above and proves {float(step * upper)!r}"
+        )
+    return in_units(proof, lower, upper)
 
 
 def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamics]:
@@ -84,7 +119,7 @@ def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamic
     if plan.bracket is None:
         if not model.setting.is_finite:
             raise CertificateError("the plan is for finite observations, and the model has none")
-        dynamics = dynamics_for(plan.grid, model)
+        dynamics = dynamics_for(plan.grid, model, plan.discount)
         return dynamics, dynamics
     if model.setting.is_finite:
         raise CertificateError("the plan is for a density, and the model has finite observations")
@@ -92,24 +127,25 @@ def dynamics_of(plan: Plan, model: POMDP) -> tuple[BeliefDynamics, BeliefDynamic
     above = POMDP(plan.bracket.dilated_setting, model.transition)
     below = POMDP(plan.bracket.quantized_setting, model.transition)
     if isinstance(plan.grid, InformedCertificate):
-        return SparseDynamics.of(above), SparseDynamics.of(below).with_slack(slack)
-    return Dynamics.of(above), Dynamics.of(below, slack)
+        exact = SparseDynamics.of(below, discount=plan.discount)
+        return SparseDynamics.of(above, discount=plan.discount), exact.with_slack(slack)
+    return Dynamics.of(above, discount=plan.discount), Dynamics.of(below, slack, plan.discount)
 
 
 @singledispatch
-def dynamics_for(certificate: object, model: POMDP) -> BeliefDynamics:
+def dynamics_for(certificate: object, model: POMDP, discount: float) -> BeliefDynamics:
     """Return the dynamics that a certificate of the lower bound is about: dense or sparse."""
     raise CertificateError(f"a {type(certificate).__name__} proves no lower bound")
 
 
 @dynamics_for.register
-def _(certificate: LowerCertificate, model: POMDP) -> BeliefDynamics:
-    return Dynamics.of(model)
+def _(certificate: LowerCertificate, model: POMDP, discount: float) -> BeliefDynamics:
+    return Dynamics.of(model, discount=discount)
 
 
 @dynamics_for.register
-def _(certificate: InformedCertificate, model: POMDP) -> BeliefDynamics:
-    return SparseDynamics.of(model)
+def _(certificate: InformedCertificate, model: POMDP, discount: float) -> BeliefDynamics:
+    return SparseDynamics.of(model, discount=discount)
 
 
 def check_metadata(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
@@ -122,6 +158,8 @@ def check_metadata(plan: Plan, model: POMDP, dynamics: BeliefDynamics) -> None:
         "states": (plan.states, dynamics.states),
         "actions": (plan.actions, model.setting.actions),
         "units": (plan.units, model.setting.units),
+        "discount": (0.0 < plan.discount <= 1.0, True),
+        "gains": (plan.is_discounted and plan.depends_on_start, False),
         "start": (plan.controller.start in range(len(plan.controller)), True),
     }
     for name, (found, right) in expected.items():
@@ -147,6 +185,11 @@ def proved_upper(plan: Plan, dynamics: BeliefDynamics) -> float:
     controller = plan.controller
     vectors = controller.vectors - controller.vectors[0, 0]  # adding a constant changes nothing but digits
     excess = dynamics.cost[controller.actions] - vectors + _expected_next(controller, dynamics, vectors)
+    if dynamics.discount < 1.0:
+        rounding, subtracted = dynamics.rounding(vectors), float(controller.vectors[0, 0])
+        most = float(excess.max()) + rounding
+        check_totals("nodes", most, -subtracted, rounding, dynamics.discount)
+        return most + upper_at_starts(vectors, dynamics)
     if controller.gains is None:
         return float(excess.max()) + dynamics.rounding(vectors)
     _check_gains_fall(controller, dynamics)
@@ -231,6 +274,9 @@ def _(informed: InformedCertificate, dynamics: BeliefDynamics) -> float:
         lowest = min(lowest, float(right.min()))
     rounding = informed.rounding(dynamics)
     lowest -= rounding
+    if dynamics.discount < 1.0:
+        check_totals("places", -lowest, float(informed.values[0, 0]), rounding, dynamics.discount)
+        return lowest + lower_at_starts(points, q, dynamics)
     if informed.gains is None:
         return lowest
     _check_gains_claim("states", -lowest, rounding)
@@ -285,6 +331,10 @@ def _(grid: LowerCertificate, dynamics: Dynamics) -> float:
         lowest = min(lowest, float((value - h - gains).min()))
     rounding = grid.rounding(dynamics)
     lowest -= rounding
+    if dynamics.discount < 1.0:
+        check_totals("points", -lowest, float(grid.values[0]), rounding, dynamics.discount)
+        inner = csr_array(points[dynamics.n_states :])
+        return lowest + lower_at_starts(inner, h[:, None], dynamics)
     if grid.gains is None:
         return lowest
     _check_gains_claim("points", -lowest, rounding)

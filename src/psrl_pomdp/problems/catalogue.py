@@ -11,7 +11,7 @@ states, the actions, the observations and the costs. The arguments of `@register
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,6 +48,8 @@ class Parts:
     transition: npt.ArrayLike  # [A, S, S], the true kernel
     others: tuple[npt.ArrayLike, ...] = ()  # the other kernels of the finite prior
     concentration: npt.ArrayLike | None = None  # [A, S, S], of the Dirichlet prior; by default 1 everywhere
+    known: npt.ArrayLike | None = None  # [A, S]: whether the Dirichlet prior knows the row; by default none
+    ties: Sequence[Sequence[tuple[int, int]]] = ()  # groups of pairs (a, s) that share a row of this prior
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ class Problem(POMDP):
             entry=entry,
             _parameters=tuple(parameters.items()),
             family=FinitePrior(parts.setting, kernels) if parts.others else None,
-            prior=DirichletPrior(parts.setting, concentration),
+            prior=DirichletPrior(
+                parts.setting, concentration, _known_rows(parts, self.transition), parts.ties
+            ),
         )
 
     @property
@@ -150,6 +154,12 @@ def register(
         return build
 
     return add
+
+
+def _known_rows(parts: Parts, transition: Array) -> dict[tuple[int, int], Array]:
+    """Return the rows of the true kernel that the Dirichlet prior knows, by pairs (a, s)."""
+    known = np.zeros(transition.shape[:2]) if parts.known is None else np.asarray(parts.known)
+    return {(int(a), int(s)): transition[a, s] for a, s in np.argwhere(known)}
 
 
 def as_problem(model: POMDP | None) -> Problem | None:

@@ -101,7 +101,7 @@ def railway(
     cuts = numbers("parameter edges", edges, "b")
     if not (np.diff(cuts) > 0).all() or not np.isfinite(cuts).all():
         raise InvalidModelError(f"parameter edges: wanted increasing numbers, not {edges}")
-    sensor = np.stack([_binned(cuts, *law) for law in ((1.0, 1.0), (0.0, 0.5), (-1.0, 0.2))])
+    sensor = np.stack([binned_normal(cuts, *law) for law in ((1.0, 1.0), (0.0, 0.5), (-1.0, 0.2))])
     condition = np.array([10.0, 100.0, 800.0])
     setting = Setting(
         observation=sensor,
@@ -117,8 +117,8 @@ def railway(
     return Parts(setting, railway_kernel(speed), others=others)
 
 
-def _binned(cuts: Array, mean: float, deviation: float) -> Array:
-    """Chances of a normal reading in each bin, from the nearer tail: 1 - 1e-20 is 1."""
+def binned_normal(cuts: Array, mean: float, deviation: float) -> Array:
+    """Return the probabilities of a normal reading in bins, from the nearer tail: 1 - 1e-20 is 1."""
     below = np.diff(ndtr((cuts - mean) / deviation), prepend=0.0, append=1.0)
     above = -np.diff(ndtr((mean - cuts) / deviation), prepend=1.0, append=0.0)
     right_of_the_mean = np.concatenate([[False], cuts > mean])

@@ -128,18 +128,20 @@ def save_figure(figure: Figure, path: str | PathLike[str]) -> None:
 def _draw_bounds(axes: Axes, plan: Plan) -> None:
     """Draw both bounds in the user's units as steps: a bound holds until the end of the next iteration."""
     work, costs = _history(plan)
-    low, high = np.sort(plan.units.from_scaled(costs), axis=1).T
+    low, high = np.sort(plan.value_units.from_scaled(costs), axis=1).T
     attained = "lower" if plan.units.kind == "reward" else "upper"
     axes.fill_between(work, low, high, step="post", color="#BBBBBB", alpha=0.35, linewidth=0)
     for which, bound, color, marker in (("upper", high, _UPPER, "v"), ("lower", low, _LOWER, "^")):
         label = f"{which} bound" + (", which the policy attains" if which == attained else "")
         axes.plot(work, bound, color=color, marker=marker, markersize=4, drawstyle="steps-post", label=label)
-    unit = f" [{plain_text(plan.units.average_name)}]" if plan.units.name else ""
-    style_axes(axes, f"Bounds on the optimal average {plan.units.kind}", f"average {plan.units.kind}{unit}")
+    of = "discounted" if plan.is_discounted else "average"
+    name = plan.value_units.name if plan.is_discounted else plan.units.average_name
+    unit = f" [{plain_text(name)}]" if plan.units.name else ""
+    style_axes(axes, f"Bounds on the optimal {of} {plan.units.kind}", f"{of} {plan.units.kind}{unit}")
     _style_work_axis(axes, work)
     axes.ticklabel_format(axis="y", useOffset=False)
     # A minimum height of the panel, so that tiny gaps look tiny.
-    min_range = 1e-4 * (plan.units.high - plan.units.low)
+    min_range = 1e-4 * (plan.value_units.high - plan.value_units.low)
     if np.ptp([low, high]) < min_range:
         middle = 0.5 * (low.min() + high.max())
         axes.set_ylim(middle - min_range, middle + min_range)

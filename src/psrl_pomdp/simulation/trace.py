@@ -18,6 +18,7 @@ from ..inference.model_fit import ModelFit
 from ..inference.step_codes import StepCodes
 from ..models import POMDP
 from ..planning import Plan
+from ..planning.discounted import require_average
 
 
 class Regret(NamedTuple):
@@ -109,6 +110,7 @@ class Trace:
 
     def control_variate_sums(self, plan: Plan) -> Array:
         """Return the sums without −J at every checkpoint, for costs in [0, 1]; shape [K]."""
+        require_average(plan, "regret")
         if plan.fingerprint != self.model.fingerprint:
             raise InvalidModelError("the plan is for another model than the one that was run")
         own = self.model.setting

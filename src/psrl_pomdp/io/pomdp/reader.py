@@ -5,7 +5,8 @@ and R are applied in their order, and later rules override earlier ones.
 
 `values: cost` is minimized and `values: reward` maximized. There is no observation before the first action. A
 reward that depends on the next state or observation is replaced by its expectation under the dynamics of the
-file. The discount becomes a remark, because this package optimizes the average over time.
+file. The discount becomes an attribute of the model and a remark, because by default this package
+optimizes the average over time.
 
 For any bytes, the result is a model or a `ParseError` with a line. Sizes are checked before arrays are
 allocated, and the entries that the rules write are counted, so that a small file cannot take much memory or
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from ..._utils.arrays import Array, Names, distributions
 from ...errors import InvalidModelError, ParseError, did_you_mean
 from ...models import POMDP, Setting, Units
-from ..rows import RowRule
+from ..rows import RowRule, unused_discount
 from .tokens import NUMBER, RULES, SHORTHANDS, MalformedError, Source, Statement, statements
 
 Index = int | slice
@@ -98,7 +99,8 @@ class _Reader:
         self.names = Names(self.states.names, self.actions.names, self.observations.names)
 
     def model(self, name: str) -> POMDP:
-        remarks = self._discount()
+        discount = self._discount()
+        remarks = [] if discount is None else [unused_discount(discount)]
         kind = self._kind(remarks)
         initial = self._start()
         transition = self._probabilities("T", self.states, initial)
@@ -110,7 +112,7 @@ class _Reader:
             setting = self._setting(kind, observation, values, initial, first)
         except InvalidModelError as error:  # for example, the range of the values is too wide
             raise MalformedError(str(error), self.rules["R"][0].head if self.rules["R"] else 0) from None
-        return POMDP(setting, transition, name=name, remarks=remarks)
+        return POMDP(setting, transition, name=name, remarks=remarks, discount=discount)
 
     def _setting(
         self, kind: str, sensor: Array, values: Array, initial: Array, first: Array | None
@@ -159,14 +161,14 @@ class _Reader:
             positions[token] = position
         return Domain(kind, len(tokens), tuple(tokens), positions)
 
-    def _discount(self) -> list[str]:
+    def _discount(self) -> float | None:
         statement = self.preamble.get("discount")
         if statement is None:
-            return []
+            return None
         value = float(self._block(statement, ()))
         if not 0.0 <= value <= 1.0:
             raise MalformedError(f"discount {value:g} is not between 0 and 1", statement.head)
-        return [f"discount {value:g} was read and is not used: the average over time is optimized"]
+        return value
 
     def _kind(self, remarks: list[str]) -> str:
         statement = self.preamble.get("values")

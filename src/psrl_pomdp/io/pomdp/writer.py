@@ -47,7 +47,7 @@ def _lines(model: POMDP) -> Iterator[str]:
         yield f"#! psrl-pomdp scale: {_decimal(setting.units.low)} {_decimal(setting.units.high)}"
     if _observes_first(setting):
         yield "#! psrl-pomdp first-reading: sensor"
-    yield "discount: 1.0"
+    yield f"discount: {_decimal(1.0 if model.discount is None else model.discount)}"
     yield f"values: {setting.units.kind}"
     yield f"states: {_declared(setting.names.states, setting.n_states)}"
     yield f"actions: {_declared(setting.names.actions, setting.n_actions)}"

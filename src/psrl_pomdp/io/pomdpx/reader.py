@@ -16,7 +16,7 @@ import numpy as np
 from ..._utils.arrays import Array
 from ...errors import InvalidModelError, ParseError, did_you_mean
 from ...models import POMDP, Setting
-from ..rows import RowRule
+from ..rows import RowRule, unused_discount
 from .document import Node, fail, finite_number, only, parse, quoted
 from .tables import Function, Table, Work, filled
 from .variables import Group, Kind, Variable, capped_product, counted, declared
@@ -144,20 +144,21 @@ class _Reader:
                 observations=self.names(self.observations),
             )
             name = self.root.attributes.get("id", "").strip() or stem
-            remarks = [*self.discount(), *([_EXPECTED] if ahead else []), *self.rows.remarks]
-            return POMDP(setting, transition, name=name, remarks=remarks)
+            discount = self.discount()
+            unused = [] if discount is None else [unused_discount(discount)]
+            remarks = [*unused, *([_EXPECTED] if ahead else []), *self.rows.remarks]
+            return POMDP(setting, transition, name=name, remarks=remarks, discount=discount)
         except InvalidModelError as error:
             fail(self.root, str(error))
 
-    def discount(self) -> list[str]:
+    def discount(self) -> float | None:
         if not any(child.tag == "Discount" for child in self.root.children):
-            return []
+            return None
         node = only(self.root, "Discount")
         value = finite_number(node.text.strip(), node)
         if not 0.0 <= value <= 1.0:
             fail(node, f"the discount is {value:g}, not in [0, 1]")
-        unused = "the average over time is optimized"
-        return [f"discount {value:g} was read and is not used: {unused}"]
+        return value
 
     def names(self, group: Group) -> tuple[str, ...]:
         names = group.names()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..._utils.arrays import Array, Bases, Index, Mask
 from ..beliefs import distinct_beliefs, drop_small_coordinates
@@ -39,11 +40,17 @@ class Grid(GridValues):
         n_states = dynamics.n_states
         self.h[:n_states] = _mdp_values(dynamics)
         self.append(np.eye(n_states), self.h[:n_states].copy(), np.full((n_states, 3), -1))
+        self._append_starts()
 
     @property
     def bound(self) -> float:
         """The best lower bound that was proved so far."""
         return -np.inf if self.best_certificate is None else self.best_certificate.bound
+
+    @property
+    def gain(self) -> float:
+        """The bound without the value of a start drawn afresh: what a step costs beside changes of h."""
+        return self.bound - self.restart_value()
 
     @property
     def face_tolerance(self) -> float:
@@ -75,6 +82,18 @@ class Grid(GridValues):
         self._interpolate_new(first, known, own_basis)
         self.bellman()
 
+    def _append_starts(self) -> None:
+        """Add the starts as points where they are drawn afresh, as far as there is room for them."""
+        if not self.dynamics.restart or self.expired():
+            return
+        n_states, starts = self.dynamics.n_states, self.dynamics.starts
+        distance = cKDTree(self.beliefs).query(starts)[0]
+        first, _ = distinct_beliefs(starts)
+        new = starts[[k for k in np.sort(first) if distance[k] > 10 * self.parameters.point_separation]]
+        new = new[: self.most_points - self.n]
+        if len(new):
+            self.append(new, new @ self.h[:n_states], np.full((len(new), 3), -1))
+
     def _interpolate_new(self, first: int, known: Bases, own_basis: Bases | None = None) -> None:
         """Interpolate the next beliefs of the points from `first` on; by the vertices where time is up."""
         if own_basis is None:
@@ -99,7 +118,7 @@ class Grid(GridValues):
             return 0
         first = self.n
         self.append(found.beliefs, found.values, found.parents, found.bases, found.own_basis)
-        residual = self.best[first : self.n] - self.bound
+        residual = self.best[first : self.n] - self.gain
         self.h[first : self.n] = np.maximum(self.h[first : self.n], residual)
         return self.n - first
 
@@ -110,6 +129,7 @@ class Grid(GridValues):
         belief.
         """
         n_states, least = self.dynamics.n_states, self.parameters.min_coordinate
+        self.n = n_states  # starts that were added as points come back at the end
         moved = self._moved_points(earlier)
         first, _ = distinct_beliefs(moved)
         old_points = np.sort(first[first >= n_states])
@@ -131,6 +151,8 @@ class Grid(GridValues):
         usable = ((bases >= 0) & (bases < self.n)).all(axis=-1, keepdims=True)
         self.basis[: self.n] = np.where(usable, bases, np.arange(n_states))
         self._interpolate_new(0, self.basis[: self.n].copy())
+        self._start_weights = None
+        self._append_starts()
         self.bellman()
 
     def _moved_points(self, earlier: LowerCertificate) -> Array:
@@ -230,7 +252,7 @@ class Grid(GridValues):
             self.points, self.n, self.obs_prob, self.tau, self.basis, self.weights, self.cost, self.h
         )
         n = self.n
-        proved = float(lowest) - self.dynamics.rounding(np.append(self.h[:n], 0.0))
+        proved = float(lowest) + self.restart_value() - self.dynamics.rounding(np.append(self.h[:n], 0.0))
         if proved > self.bound:
             self.best_certificate = LowerCertificate(
                 proved,
@@ -281,14 +303,14 @@ class Grid(GridValues):
         Fills in the bases of the candidates.
         """
         d = self.dynamics
-        gains = np.zeros(len(found.beliefs))
+        gains, gain = np.zeros(len(found.beliefs)), self.gain
         for k in range(0, len(gains), self._points_at_once):
             if self.expired():
                 break
             part = slice(k, k + self._points_at_once)
             gains[part], found.bases[part], spent = lookahead_steps.residuals(
                 d.joint, d.cost, self._lookahead_arrays, self.n, found.beliefs[part], found.parents[part],
-                found.values[part], self.bound, self.face_tolerance,
+                found.values[part], gain, self.face_tolerance,
             )  # fmt: skip
             self.work += spent
         return gains
@@ -296,11 +318,11 @@ class Grid(GridValues):
     def sample_trajectory(self, belief: Array, uniforms: Array) -> tuple[Candidates, Array, Array]:
         """Return beliefs of a greedy trajectory, their Bellman residuals, and the last belief."""
         d = self.dynamics
-        visited, residuals = [], []
+        visited, residuals, gain = [], [], self.gain
         for k in range(0, len(uniforms), self._points_at_once):
             beliefs, gains, values, own_basis, bases, belief, spent = lookahead_steps.sample_trajectory(
                 d.joint, d.cost, self._lookahead_arrays, self.n, belief,
-                uniforms[k : k + self._points_at_once], self.bound, self.face_tolerance,
+                uniforms[k : k + self._points_at_once], gain, self.face_tolerance,
             )  # fmt: skip
             self.work += spent
             visited.append(Candidates(beliefs, values, np.full((len(beliefs), 3), -1), own_basis, bases))

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from ..._utils.arrays import Array
 from ..markov.relative_values import solve_dense, solve_gmres, solve_lu
 from ..parameters import WORK
+from ..single_points import interpolated_by_one_point, largest_weights
 from . import grid_steps
 from .grid_arrays import GridArrays
 
@@ -18,13 +19,43 @@ from .grid_arrays import GridArrays
 class GridValues(GridArrays):
     """Grid points with values h that solve the Bellman equation of the interpolations."""
 
+    _start_weights: Array | None = None  # [K, n]: the largest weight of each point in each start
+
+    def restart_value(self) -> float:
+        """Return (1 − γ) times the mean of h̃ at the starts, each made up from one point and the vertices."""
+        d = self.dynamics
+        if not d.restart:
+            return 0.0
+        n_states = d.n_states
+        values, points = self.h[: self.n], self.points[:, n_states : self.n].T
+        weights = self._weights_in_starts()
+        at_starts = interpolated_by_one_point(weights, points, values[:n_states], values[n_states:], d.starts)
+        return d.restart_value(at_starts)
+
+    def _weights_in_starts(self) -> Array:
+        """Return the largest weight that each point, without the vertices, can have in each start."""
+        d = self.dynamics
+        n_points = self.n - d.n_states
+        known = self._start_weights
+        if known is None or known.shape[1] > n_points:
+            known = np.empty((len(d.starts), 0))
+        if known.shape[1] < n_points:
+            new = np.ascontiguousarray(self.points[:, d.n_states + known.shape[1] : self.n].T)
+            known = np.concatenate([known, largest_weights(new, d.starts)], axis=1)
+        self._start_weights = known
+        return known
+
     def bellman(self) -> tuple[float, float]:
-        """Apply the Bellman operator; return the least and the largest of best − h."""
+        """Apply the Bellman operator; return the least and the largest of best − h.
+
+        With a discount, q and `best` are without the value of a start drawn afresh; what is returned has it.
+        """
         self.work += self.weights[: self.n].size + 0.1 * WORK.python_call
         low, high = grid_steps.bellman(
             self.n, self.obs_prob, self.basis, self.weights, self.cost, self.h, self.q, self.best, self.policy
         )
-        return float(low), float(high)
+        again = self.restart_value()
+        return float(low) + again, float(high) + again
 
     def solve(self, tolerance: float) -> float:
         """Solve for the values h of the present interpolations, and return the least of best − h.
@@ -109,8 +140,34 @@ class GridValues(GridArrays):
         n, n_states, p = self.n, self.dynamics.n_states, self.parameters
         self.mass[:n_states] += 1e-3 * self.dynamics.start
         self.mass[:n] /= self.mass[:n].sum()
+        if self.dynamics.restart:
+            self._update_discounted_mass()
+            return
         done = grid_steps.stationary_mass(
             n, self.obs_prob, self.basis, self.weights, self.policy, self.mass,
             p.mass_damping, p.mass_tolerance, p.mass_sweeps,
         )  # fmt: skip
         self.work += done * self.weights[:n, 0].size + 0.1 * WORK.python_call
+
+    def _update_discounted_mass(self) -> None:
+        """Move `mass` toward the discounted visits of the points under the policy, which sum to one."""
+        n, d = self.n, self.dynamics
+        afresh = np.zeros(n)
+        weights = self._weights_in_starts()
+        for probability, start, row in zip(d.start_weights, d.starts, weights, strict=True):
+            rest = start
+            if len(row) and row.max() > 0.0:
+                point = d.n_states + int(row.argmax())
+                afresh[point] += probability * row.max()
+                rest = np.maximum(start - row.max() * self.points[:, point], 0.0)
+            afresh[: d.n_states] += probability * rest
+        backward = csr_array(self.chain().T)
+        mass = self.mass[:n].copy()
+        for _ in range(self.parameters.mass_sweeps):
+            new = d.restart * afresh + backward @ mass
+            moved = float(np.abs(new - mass).sum())
+            mass = new
+            if moved < self.parameters.mass_tolerance:
+                break
+        self.mass[:n] = mass / mass.sum()
+        self.work += self.parameters.mass_sweeps * 2.0 * backward.nnz + WORK.python_call

@@ -141,13 +141,39 @@ class GridRefinement:
     def _points_along_trajectory(self, count: int, chosen: Array) -> Candidates:
         """Return beliefs of a greedy trajectory that are no points and have the largest Bellman residuals."""
         grid = self.grid
-        visited, residual, self._belief = grid.sample_trajectory(self._belief, self._rng.random(2 * count))
+        visited, residual = self._trajectory(self._rng.random(2 * count))
         visited = replace(visited, beliefs=self._without_small_coordinates(visited.beliefs))
         first, _ = distinct_beliefs(visited.beliefs)
         distance, _ = cKDTree(np.concatenate([grid.beliefs, chosen])).query(visited.beliefs[first])
         new = distance > 10 * grid.parameters.point_separation
         useful = first[new & (residual[first] > 1e-12)]
         return visited[useful[_top(residual[useful], count)]]
+
+    def _trajectory(self, uniforms: Array) -> tuple[Candidates, Array]:
+        """Return beliefs of a greedy trajectory and their Bellman residuals.
+
+        It goes on where the last one ended. With a discount it begins anew after each step with the
+        probability of a restart.
+        """
+        grid, d = self.grid, self.grid.dynamics
+        if not d.restart:
+            visited, residual, self._belief = grid.sample_trajectory(self._belief, uniforms)
+            return visited, residual
+        parts: list[tuple[Candidates, Array]] = []
+        first = 0
+        while first < len(uniforms):
+            last = first + int(self._rng.geometric(d.restart))
+            found, residual, self._belief = grid.sample_trajectory(
+                self._belief, d.discount * uniforms[first:last]
+            )
+            parts.append((found, residual))
+            if last <= len(uniforms):
+                self._belief = d.starts[self._rng.choice(len(d.starts), p=d.start_weights)]
+            first = last
+            if grid.expired():
+                break
+        found = sum((part[0] for part in parts[1:]), start=parts[0][0])
+        return found, np.concatenate([part[1] for part in parts])
 
 
 def _top(scores: Array, count: int) -> Index:

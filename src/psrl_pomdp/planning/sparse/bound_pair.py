@@ -51,6 +51,8 @@ class SparseBoundPair:
             np.inf,
         ]  # at which work on the lower and on the upper bound has narrowed the gap
         self._ways = ["split", "cycle", "iterate", "look ahead"]  # to better controllers, in turn
+        if dynamics.restart:
+            self._ways.remove("cycle")  # a controller that forgets what it observed serves averages only
         self._way = 0
         self._depth = self.parameters.first_layers  # of the next cyclic controller
         self._no_more_points = False

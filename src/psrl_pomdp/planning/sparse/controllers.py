@@ -229,7 +229,8 @@ class SparseControllerSearch(ControllerSearch):
         step_cost = self.sparse.cost[chain.actions].ravel()
         for sweep in range(most):
             change = step_cost + chain @ h - h
-            low, high = float(change.min()), float(change.max())
+            again = self.restart_value(h)
+            low, high = float(change.min()) + again, float(change.max()) + again
             self.work += chain.work
             if high - low < self.tolerance or sweep == most - 1 or low >= self.bound or self.expired():
                 break
@@ -349,6 +350,7 @@ class SparseControllerSearch(ControllerSearch):
             uniforms = (1 - 1e-12) * rng.random((parallel, 1))
             observation = (cumulated <= uniforms * cumulated[:, -1:]).sum(axis=1)
             present = after[rows, observation] / probabilities[rows, observation, None]
+            present = self._restarted(present, rng)
             self.work += WORK.python_call + 2.0 * present.size * (len(vectors) + d.n_observations)
         beliefs = np.concatenate(found)
         return np.asarray(beliefs[np.sort(distinct_beliefs(beliefs)[0])])

@@ -8,7 +8,7 @@ matrix for each action (`SparseJointDynamics`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -43,9 +43,10 @@ class SparseDynamics(BeliefDynamics):
     starts: Array
     start_weights: Array
     states: tuple[int, ...]
+    discount: float = field(default=1.0, kw_only=True)
 
     @classmethod
-    def of(cls, model: POMDP, limits: Limits | None = None) -> SparseDynamics:
+    def of(cls, model: POMDP, limits: Limits | None = None, discount: float = 1.0) -> SparseDynamics:
         """Return the dynamics of a model, restricted to the states that its start can reach.
 
         The size of the matrices is reserved in `limits`.
@@ -67,25 +68,28 @@ class SparseDynamics(BeliefDynamics):
         if observation.ndim == 4:
             joint = []
             for kernel, table in zip(transitions, observation, strict=True):
-                joint.append(_normalized(_joint(csr_array(kernel), table, reached)))
+                joint.append(_normalized(_joint(csr_array(kernel), table, reached), discount))
                 limits.reserved += BYTES_PER_ENTRY * joint[-1].nnz
             marginals = tuple(_summed_over_observations(matrix, len(reached)) for matrix in joint)
-            return SparseJointDynamics(marginals, (), cost, starts, weights, states, tuple(joint))
+            found = marginals, (), cost, starts, weights, states, tuple(joint)
+            return SparseJointDynamics(*found, discount=discount)
         observations = [csr_array(matrix[reached]) for matrix in observation]
         return cls(
-            tuple(_normalized(matrix) for matrix in transitions),
+            tuple(_normalized(matrix, discount) for matrix in transitions),
             tuple(_normalized(matrix) for matrix in observations),
             cost,
             starts,
             weights,
             states,
+            discount=discount,
         )
 
     def with_slack(self, slack: float) -> SparseDynamics:
         """Return the same dynamics, with observation probabilities that may be wrong by `slack` in a row."""
         found = InexactDynamics(
-            self.transitions, self.observations, self.cost, self.starts, self.start_weights, self.states
-        )
+            self.transitions, self.observations, self.cost, self.starts, self.start_weights, self.states,
+            discount=self.discount,
+        )  # fmt: skip
         object.__setattr__(found, "slack", slack)
         return found
 
@@ -96,10 +100,10 @@ class SparseDynamics(BeliefDynamics):
 
     @cached_property
     def leak(self) -> float:
-        """The largest distance from one of a row sum of Σ_o M[a, o]."""
+        """The largest distance from the discount of a row sum of Σ_o M[a, o]."""
         pairs = zip(self.transitions, self.observations, strict=True)
         row_sums = [transition @ observation.sum(axis=1) for transition, observation in pairs]
-        return float(np.abs(np.stack(row_sums) - 1.0).max())
+        return float(np.abs(np.stack(row_sums) - self.discount).max())
 
     @cached_property
     def factors(self) -> Factors:
@@ -191,10 +195,11 @@ class InexactDynamics(SparseDynamics):
 
     @cached_property
     def leak(self) -> float:
-        """The largest distance from one of a row sum of Σ_o M[a, o], and the slack."""
+        """The largest distance from the discount of a row sum of Σ_o M[a, o], and the slack."""
         exact = SparseDynamics(
-            self.transitions, self.observations, self.cost, self.starts, self.start_weights, self.states
-        )
+            self.transitions, self.observations, self.cost, self.starts, self.start_weights, self.states,
+            discount=self.discount,
+        )  # fmt: skip
         return exact.leak + self.slack
 
 
@@ -214,8 +219,8 @@ class SparseJointDynamics(SparseDynamics):
 
     @cached_property
     def leak(self) -> float:
-        """The largest distance from one of a row sum of Σ_o M[a, o]."""
-        return float(max(np.abs(matrix.sum(axis=1) - 1.0).max() for matrix in self.joint))
+        """The largest distance from the discount of a row sum of Σ_o M[a, o]."""
+        return float(max(np.abs(matrix.sum(axis=1) - self.discount).max() for matrix in self.joint))
 
     @cached_property
     def factors(self) -> Factors:
@@ -301,8 +306,8 @@ def _reachable_states(edges: csr_array, starts: Index) -> Index:
     return np.sort(order[1:] - 1).astype(np.int64)
 
 
-def _normalized(rows: csr_array) -> csr_array:
-    """Return the rows divided by their sums, which may be off one by 1e-13 in a model."""
-    found = csr_array(diags_array(1.0 / rows.sum(axis=1)) @ rows)
+def _normalized(rows: csr_array, total: float = 1.0) -> csr_array:
+    """Return the rows scaled to this sum; their sums may be off one by 1e-13 in a model."""
+    found = csr_array(diags_array(total / rows.sum(axis=1)) @ rows)
     found.sort_indices()
     return found

@@ -18,6 +18,7 @@ from ..markov.gains import (
 )
 from ..markov.relative_values import solve_gmres
 from ..parameters import WORK, CoveringParameters, InformedParameters
+from ..single_points import interpolated_by_one_point, largest_weights
 from .beliefs import PointOptions, covering_points, distinct_rows, row_hashes, top_indices
 from .dynamics import BYTES_PER_ENTRY, BYTES_PER_ENTRY_IN_ASSEMBLY, NextBeliefs, SparseDynamics
 
@@ -56,6 +57,7 @@ class InformedBound:
         self.has_several_classes = False  # whether the model has several closed classes
         self._actions: list[_ActionRows] = []
         self._step_cost = np.ascontiguousarray(dynamics.cost.T)
+        self._start_weights: Array | None = None  # [K, n]: the largest weight of each point in each start
         self.best_certificate = self._certificate(self.values, float(dynamics.cost.min()) - 1e-12)
 
     @property
@@ -96,8 +98,9 @@ class InformedBound:
             self.limits.require()
             change = (step_cost + stacked @ h).reshape(d.n_actions, -1).min(axis=0) - h
             self.work += 2.0 * stacked.nnz + WORK.python_call
-            if change.min() > lowest:
-                lowest, best = float(change.min()), h.copy()
+            low = float(change.min()) + d.restart_value(d.starts @ h)
+            if low > lowest:
+                lowest, best = low, h.copy()
             if np.ptp(change) < tolerance:
                 break
             h += self.parameters.damping * (change - 0.5 * (change.min() + change.max()))
@@ -107,6 +110,8 @@ class InformedBound:
     def _find_gains(self, transitions: csr_array) -> None:
         """Find gains with g ≤ θ_a g for all actions: those of the fully observed MDP, where they differ."""
         d = self.dynamics
+        if d.restart:  # one gain for all states
+            return
         label, inside = end_components(transitions, d.n_actions)
         components = np.unique(label[np.flatnonzero(inside) % d.n_states])
         with_exit = np.unique(label[np.flatnonzero(~inside) % d.n_states])
@@ -157,6 +162,7 @@ class InformedBound:
         """Iterate until the bound is within `tolerance` of what the present states and points can prove."""
         if not self._actions:
             self._add_rows_of_states()
+            self._add_starts()
         self._value_iteration(tolerance)
 
     def _add_rows_of_states(self) -> None:
@@ -170,6 +176,30 @@ class InformedBound:
             self._actions.append(_ActionRows(d.next_beliefs(states, a)))
             self.work += 50.0 * d.entries[a]
         self.limits.reserve(kept)
+
+    def _add_starts(self) -> None:
+        """Add the starts as points where they are drawn afresh."""
+        d = self.dynamics
+        if d.restart:
+            starts = csr_array(d.starts[(d.starts > 0.0).sum(axis=1) > 1])
+            if starts.shape[0]:
+                self.add(csr_array(starts[np.sort(distinct_rows(starts)[0])]))
+
+    def restart_value(self, values: Array) -> float:
+        """Return (1 − γ) times the mean over the starts of the least value of an action: 0 without discount.
+
+        Each start is made up from one point and the states.
+        """
+        d = self.dynamics
+        if not d.restart:
+            return 0.0
+        n_states, known = d.n_states, self._start_weights
+        if known is None or known.shape[1] != self.points.shape[0]:
+            known = self._start_weights = largest_weights(self.points, d.starts)
+        at_starts = interpolated_by_one_point(
+            known, self.points, values[:n_states], values[n_states:], d.starts
+        )
+        return d.restart_value(at_starts.min(axis=1))
 
     def bellman_backup(self) -> tuple[Array, list[Index]]:
         """Return the right side of the inequality at all places.
@@ -207,7 +237,8 @@ class InformedBound:
             self.limits.require()
             total, choices = self.bellman_backup()
             change = total - self.values
-            low, high = float(change.min()), float(change.max())
+            again = self.restart_value(self.values)
+            low, high = float(change.min()) + again, float(change.max()) + again
             if low > lowest:
                 lowest, best = low, self.values.copy()
             if high - low < tolerance:
@@ -310,7 +341,7 @@ class InformedBound:
         visits = mass.copy()
         for _ in range(p.occupancy_steps):
             self.limits.require()
-            mass = p.discount * (backward @ mass)
+            mass = (1.0 if d.restart else p.discount) * (backward @ mass)
             visits += mass
         self.work += 2.0 * p.occupancy_steps * chain.nnz
         return visits

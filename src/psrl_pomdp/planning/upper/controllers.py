@@ -113,9 +113,18 @@ class ControllerSearch(ControllerEvaluation):
             uniforms = (1 - 1e-12) * rng.random((parallel, 1))  # the product stays below the last sum
             observation = (cumulated <= uniforms * cumulated[:, -1:]).sum(axis=1)
             present = after[rows, observation] / probabilities[rows, observation, None]
+            present = self._restarted(present, rng)
             self.work += WORK.python_call + WORK.matrix_product * present.size * self._joint_rows
         beliefs, actions, successors = (np.concatenate(part) for part in zip(*found, strict=True))
         return beliefs, actions, successors
+
+    def _restarted(self, present: Array, rng: np.random.Generator) -> Array:
+        """Return beliefs on trajectories, of which some begin anew where there is a discount."""
+        d = self.dynamics
+        if not d.restart:
+            return present
+        fresh = d.starts[rng.choice(len(d.starts), p=d.start_weights, size=len(present))]
+        return np.where(rng.random((len(present), 1)) < d.restart, fresh, present)
 
     def _joint_beliefs(self, beliefs: Array, actions: Index) -> Array:
         """Return b M[a, o] for each belief and its action: [n, O, S']."""
@@ -136,8 +145,29 @@ class ControllerSearch(ControllerEvaluation):
         d = self.dynamics
         joint = self._dense.joint
         self.work += WORK.python_call + len(uniforms) * (2.0 * controller.vectors.size + joint[0].size)
-        beliefs = nodes.belief_trajectory(joint, controller.actions, controller.vectors, d.start, uniforms)
+        if d.restart:
+            beliefs = self._restarted_trajectory(controller, uniforms)
+        else:
+            beliefs = nodes.belief_trajectory(
+                joint, controller.actions, controller.vectors, d.start, uniforms
+            )
         return np.asarray(beliefs[np.sort(distinct_beliefs(beliefs)[0])])
+
+    def _restarted_trajectory(self, controller: Controller, uniforms: Array) -> Array:
+        """Return the beliefs on a trajectory that begins anew with the probability of a restart."""
+        d, found, first = self.dynamics, [], 0
+        rng = np.random.default_rng(int(1e9 * float(uniforms[0])))
+        while first < len(uniforms):
+            last = first + int(rng.geometric(d.restart))
+            start = d.starts[rng.choice(len(d.starts), p=d.start_weights)]
+            found.append(
+                nodes.belief_trajectory(
+                    self._dense.joint, controller.actions, controller.vectors, start,
+                    d.discount * uniforms[first:last],
+                )
+            )  # fmt: skip
+            first = last
+        return np.concatenate(found)
 
     def split_nodes(self, start: Controller, beliefs: Array, budget: float) -> None:
         """Split nodes of a controller, with ever deeper lookahead, while it pays and the budget lasts."""
@@ -169,11 +199,21 @@ class ControllerSearch(ControllerEvaluation):
         mass[controller.start] = d.start
         done, p = 0, self.parameters
         at_once = max(1, int(p.work_between_clock_checks / chain.work))
+        afresh = np.zeros_like(mass)
+        if d.restart:
+            first = (d.starts @ controller.vectors.T).argmin(axis=1)
+            np.add.at(afresh, first, d.start_weights[:, None] * d.starts)
+            mass, at_once = afresh.copy(), 1
         while done < p.mass_sweeps and not self.expired():
             most = min(at_once, p.mass_sweeps - done)
+            before = mass.copy() if d.restart else mass
             spent = stationary(d.factors, chain.actions, chain.successors, mass, 0.9, 1e-9, most)
             done += spent
-            if spent < most:
+            if d.restart:
+                mass += 0.9 * d.restart * afresh
+                if np.abs(mass - before).sum() < 1e-9:
+                    break
+            elif spent < most:
                 break
         self.work += (done + 1) * chain.work + 3 * WORK.python_call
         beliefs, flow, edges = nodes.edge_flows(d.factors, chain.actions, mass)
@@ -187,17 +227,17 @@ class ControllerSearch(ControllerEvaluation):
         """Return a controller with nodes added that look ahead `depth` steps and then continue in it."""
         extended = controller.actions, controller.successors, controller.vectors
         value = (beliefs @ controller.vectors.T).min(axis=1)
-        limit = self.work + budget
+        limit, gain = self.work + budget, self.gain_of(controller)
         for _ in range(depth):
             if self.work > limit or len(extended[0]) > self.most_nodes or self.expired():
                 break
             action, successor, new = self.backup(beliefs, extended[2])
-            lower = np.flatnonzero(new - controller.bound < value - 1e-9)
+            lower = np.flatnonzero(new - gain < value - 1e-9)
             if not len(lower):
                 break
-            value[lower] = new[lower] - controller.bound
+            value[lower] = new[lower] - gain
             chosen = lower[nodes.distinct_nodes(action[lower], successor[lower])[0]]
-            extended = self._with_nodes(extended, action[chosen], successor[chosen], controller.bound)
+            extended = self._with_nodes(extended, action[chosen], successor[chosen], gain)
         return extended
 
     def _split_best_edges(
@@ -227,7 +267,8 @@ class ControllerSearch(ControllerEvaluation):
         target = scores.argmin(axis=1)
         by_redirecting = flow * (present - scores[np.arange(len(beliefs)), target])
         new_action, new_successor, new_value = self.backup(beliefs, vectors)
-        by_splitting = flow * (present - (new_value - controller.bound))
+        gain = self.gain_of(controller)
+        by_splitting = flow * (present - (new_value - gain))
         promise = np.maximum(by_redirecting, by_splitting)
         order = np.argsort(-promise, kind="stable")
         order = order[promise[order] > 1e-12]
@@ -243,7 +284,7 @@ class ControllerSearch(ControllerEvaluation):
                 first, kind = nodes.distinct_nodes(new_action[split], new_successor[split])
                 changed[node[split], observation[split]] = len(nodes_before[0]) + kind
                 added = new_action[split[first]], new_successor[split[first]]
-                after = self._with_nodes(after, *added, controller.bound)
+                after = self._with_nodes(after, *added, gain)
             start = int((after[2] @ self.dynamics.start).argmin())
             found = self.evaluate(*self._prune(*after, start))
             if found.bound < controller.bound - 1e-12:

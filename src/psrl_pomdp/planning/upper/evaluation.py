@@ -87,6 +87,20 @@ class ControllerEvaluation:
         """The best upper bound so far."""
         return np.inf if self.best is None else self.best.bound
 
+    def restart_value(self, vectors: Array) -> float:
+        """Return (1 − γ) times the mean of min α·b over the starts, for vectors [N, S]; 0 for averages."""
+        d = self.dynamics
+        if not d.restart:
+            return 0.0
+        return d.restart_value((d.starts @ vectors.reshape(-1, d.n_states).T).min(axis=1))
+
+    def gain_of(self, controller: Controller) -> float:
+        """Return what a step of a controller costs, beside changes of its vectors: its bound, or less.
+
+        With a discount, the bound includes the value of a start drawn afresh.
+        """
+        return controller.bound - self.restart_value(controller.vectors)
+
     # -- backups --------------------------------------------------------------------------------
 
     def backup(self, beliefs: Array, vectors: Array) -> tuple[Index, Index, Array]:
@@ -187,8 +201,9 @@ class ControllerEvaluation:
             exact = self._solve(chain, step_cost, h)
             if exact is not None:
                 change = step_cost + chain @ exact - exact
-                if change.max() < high:
-                    h, high = exact, float(change.max())
+                exact_high = float(change.max()) + self.restart_value(exact)
+                if exact_high < high:
+                    h, high = exact, exact_high
             else:
                 low, high = self._sweeps(chain, h, 2000)
         vectors = h.reshape(len(actions), d.n_states)
@@ -200,7 +215,10 @@ class ControllerEvaluation:
         return found
 
     def _sweeps(self, chain: Chain, h: Array, most: int) -> tuple[float, float]:
-        """Run relative value iteration on h, in place; return the least and the largest of c + T h − h."""
+        """Run relative value iteration on h, in place; return the least and the largest of c + T h − h.
+
+        With a discount, both include the value of a start drawn afresh.
+        """
         d = self.dynamics
         by_node = h.reshape(-1, d.n_states)  # a view: h is changed
         low, high, done = relative_value_sweeps(
@@ -208,7 +226,8 @@ class ControllerEvaluation:
             self.tolerance, most,
         )  # fmt: skip
         self.work += done * chain.work
-        return float(low), float(high)
+        again = self.restart_value(h)
+        return float(low) + again, float(high) + again
 
     def _solve(self, chain: Chain, step_cost: Array, guess: Array) -> Array | None:
         """Return h with gain + h = c + T h, up to a constant, or None where that would take too long.
@@ -216,12 +235,13 @@ class ControllerEvaluation:
         Where the gain turns out to be no less than the best bound, h is only roughly right.
         """
         n = len(step_cost)
+        enough = np.inf if self.dynamics.restart else self.bound
         try:
             if n <= self.parameters.dense_pairs:
                 self.work += n**3 / 3
                 return solve_dense(chain.matrix(), step_cost)
             found, spent = solve_gmres(
-                chain, step_cost, guess, self.tolerance, self.expired, give_up_above=self.bound
+                chain, step_cost, guess, self.tolerance, self.expired, give_up_above=enough
             )
             self.work += spent + WORK.python_call
             factors_too_large = chain.nnz > 25 * n or n > self.most_factored
@@ -235,7 +255,7 @@ class ControllerEvaluation:
                 self.tolerance,
                 self.expired,
                 factored=matrix,
-                give_up_above=self.bound,
+                give_up_above=enough,
             )
             self.work += spent + WORK.python_call
             if found is not None:
@@ -249,7 +269,21 @@ class ControllerEvaluation:
     def _prune(
         self, actions: Index, successors: Index, vectors: Array, start: int
     ) -> tuple[Index, Index, Array]:
-        """Return only the nodes that can be reached from the node `start`, which comes first."""
+        """Return only the nodes that can be reached from the node `start`, which comes first.
+
+        With a discount, those reached from the best node of any start are kept too.
+        """
         self.work += WORK.python_call
+        d = self.dynamics
+        if d.restart and len(d.starts) > 1:
+            firsts = np.unique(np.append((d.starts @ vectors.T).argmin(axis=1), start))
+            seen = np.zeros(len(actions), np.bool_)
+            for first in firsts:
+                if not seen[first]:
+                    seen[nodes.reachable_nodes(self._possible, actions, successors, first)[0]] = True
+            order = np.concatenate([[start], np.setdiff1d(np.flatnonzero(seen), [start])])
+            number = np.zeros(len(actions), np.int64)  # impossible observations may lead to dropped nodes
+            number[order] = np.arange(len(order))
+            return actions[order], number[successors[order]], vectors[order]
         order, renumbered = nodes.reachable_nodes(self._possible, actions, successors, start)
         return actions[order], renumbered, vectors[order]

@@ -1,0 +1,1 @@
+"""Proofs in exact arithmetic: a plan's certificates as fractions, checked here or written for strangers."""
