@@ -110,7 +110,7 @@ def test_alarms_are_those_of_the_fleet_at_the_rate_of_the_plant(tmp_path: Path) 
         # Its history after it has left has a new test.
         running.ledger.take(_leave("P1")).result(timeout=30)
         running.send("P1", "low")
-        assert not engine.units["P1"].misfit
+        assert [unit.misfit for unit in engine.units.values()] == [False]
     finally:
         running.close()
     with Store(database) as store:

@@ -73,8 +73,8 @@ def units_in(state: State) -> int:
 def stacked(states: Sequence[State]) -> dict[str, npt.NDArray[Any]]:
     """Return the data of units other than the first one, with one array for all of them by name.
 
-    A file with some arrays for each of thousands of units would take seconds to write and to read. Arrays of
-    the same shape are stacked, and those of different lengths follow each other. `unstacked` takes them apart.
+    A file with some arrays for each of thousands of units would take seconds to write and to read. Arrays
+    of the same shape are stacked, and those of different lengths follow each other.
     """
     found: dict[str, npt.NDArray[Any]] = {}
     for name in dict.fromkeys(name for state in states for name in state):
@@ -99,7 +99,7 @@ def unstacked(state: State) -> list[dict[str, object]]:
     for name in state:
         if not name.startswith("others_") or name.endswith(("_present", "_lengths")):
             continue
-        array, those = np.asarray(state[name]), range(n_others)
+        array, those = np.asarray(state[name]), list(range(n_others))
         if f"{name}_present" in state:
             present = shaped(f"{name}_present", _given(state, f"{name}_present"), (n_others,), "the units")
             those = np.flatnonzero(present).tolist()
@@ -166,6 +166,11 @@ def filters_in(
         raise InvalidModelError("product is positive for a kernel without a belief")
     _check_sums(found, time)
     return found
+
+
+def near(one: Array, other: Array, relative: float, absolute: float) -> bool:
+    """Return whether arrays of finite numbers are nearly equal, as `np.allclose`, which takes longer."""
+    return bool((np.abs(one - other) <= absolute + relative * np.abs(other)).all())
 
 
 def distributions_or_nothing(name: str, columns: Array) -> npt.NDArray[np.bool_]:
