@@ -68,7 +68,7 @@ def test_an_array_of_one_unit_that_is_wrong_is_refused() -> None:
             unit.update(0, 0)
     state = posterior.state()
     prior.restore(state, np.random.default_rng(1))
-    beliefs = state["others_belief"].copy()
+    beliefs = np.array(state["others_belief"])
     beliefs[1] *= 0.9
     with pytest.raises(InvalidModelError, match="belief has a column"):
         prior.restore({**state, "others_belief": beliefs}, np.random.default_rng(1))
