@@ -31,9 +31,11 @@ rate = 0
 class Server:
     """`psrl-pomdp serve` in a folder."""
 
-    def __init__(self, folder: Path, model: str = MODEL, database: str = "plant.db") -> None:
+    def __init__(
+        self, folder: Path, model: str = MODEL, database: str = "plant.db", toml: str | None = None
+    ) -> None:
         self.folder, self.port, self.database = folder, 0, database
-        (folder / "plant.toml").write_text(TOML.format(model=model), encoding="utf-8")
+        (folder / "plant.toml").write_text(toml or TOML.format(model=model), encoding="utf-8")
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> float:

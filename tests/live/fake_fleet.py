@@ -52,6 +52,8 @@ class FakeFleet:
         self.members: dict[str, dict[str, Any]] = {}
         self.started = self.since = self.late_steps = self.episode = 0
         self.threshold = 0.5
+        self.alarms: tuple[Any, ...] = ()
+        self.false_alarm_rate = 0.01
 
     @property
     def units(self) -> tuple[str, ...]:

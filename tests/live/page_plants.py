@@ -20,7 +20,7 @@ import uvicorn
 
 from browser import CHROMIUM, Browser, Page
 from psrl_pomdp import POMDP, DirichletPrior, Setting, problem, save
-from psrl_pomdp.live import engine
+from psrl_pomdp.live import reasons
 from psrl_pomdp.live.config import PlantFile, plant_from
 from psrl_pomdp.live.ledger import Ledger
 from psrl_pomdp.live.metrics import Metrics
@@ -114,7 +114,7 @@ class Plant:
     def start(self) -> None:
         self.patches = ExitStack()
         self.patches.enter_context(mock.patch.object(fake_fleet, "problem", any_model))
-        self.patches.enter_context(mock.patch.object(engine, "advantages_at", advantages))
+        self.patches.enter_context(mock.patch.object(reasons, "advantages_at", advantages))
         self.store = Store(self.database, create=True)
         self.store.lock(self.plant.name)
         open_log(self.store, self.plant, lambda plant, model: PageFleet(model, plant.seed))

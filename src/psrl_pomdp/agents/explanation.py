@@ -28,6 +28,8 @@ _MOST_STATES = 3  # that sentences name
 _UNLIKELY = 0.005  # states that are less probable are not named
 _DIFFERENT = 0.05  # beliefs that differ less are called alike
 _MISSING = "missing"
+CAREFUL = "Be careful."  # before what the test of the model says
+CAREFUL_LEVEL = 0.01  # its level
 
 
 @dataclass(frozen=True)
@@ -175,8 +177,8 @@ class Explanation:
         notes = []
         if self.late and self.lower is not None:
             notes.append("The next plan is being made; until it comes, the present one is followed.")
-        if self.fit is not None and self.fit.alarm():
-            notes.append(f"Be careful. {self.fit}")
+        if self.fit is not None and self.fit.alarm(CAREFUL_LEVEL):
+            notes.append(f"{CAREFUL} {self.fit}")
         return notes
 
 
@@ -213,7 +215,7 @@ def _explained(
 ) -> Explanation:
     """Return the explanation of `actions`, what was done and what the plan chose, in the episode `now`."""
     setting = agent.setting
-    states, action_names = _labels(setting)
+    states, action_names = labels_of(setting)
     if isinstance(posterior, WeightedKernels):
         held = posterior.weights > 0.0
         weights, beliefs = posterior.weights[held], posterior.beliefs[held]
@@ -266,7 +268,7 @@ def observation_words(setting: Setting, observation: Any, first: bool = False) -
     return "a reading of " + ", ".join(f"{value:.6g}" for value in values.ravel())
 
 
-def _labels(setting: Setting) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def labels_of(setting: Setting) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of states and actions, or for example `state 2`."""
     names = setting.names
     states = tuple(("" if names.states else "state ") + names.state(s) for s in range(setting.n_states))

@@ -342,16 +342,22 @@ class Fleet(FleetEpisodes):
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], *, prior: Prior | None = None, schedule: Schedule | None = None
+        cls,
+        path: str | PathLike[str],
+        *,
+        prior: Prior | None = None,
+        schedule: Schedule | None = None,
+        wait: bool | None = None,
     ) -> Fleet:
         """Return a fleet that continues exactly as the saved one would have.
 
-        A prior or a schedule that is code is not in the file: pass it again.
+        A prior or a schedule that is code is not in the file: pass it again. `wait` replaces that of the
+        saved fleet, if it is given, which must have no work that is due.
         """
         from .fleet_files import from_bytes
 
         place = Path(path)
-        return from_bytes(cls, read_bytes(place), place.name, prior, schedule)
+        return from_bytes(cls, read_bytes(place), place.name, prior, schedule, wait)
 
     @classmethod
     def from_bytes(cls, data: bytes, *, prior: Prior | None = None) -> Fleet:

@@ -8,6 +8,7 @@ last bit. The file is not trusted: sizes, ranges and sums are checked before a f
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -132,6 +133,7 @@ def to_bytes(fleet: Fleet) -> bytes:
     stored = _Stored(arrays)
     units = [stored.unit(unit, numbers) for unit in fleet.all_units("units")]
     ended = [stored.unit(unit, numbers) for unit in fleet.all_units("ended")]
+    stored.write_units()
     following = None
     if fleet.following is not None:
         sample, tolerance = fleet.following
@@ -177,7 +179,17 @@ class _Stored:
         self.episodes: list[_Episode] = []
         self.plans: list[Solution] = []
         self._kernels: list[Array] = []
-        self._units = 0
+        self._beliefs: list[Array] = []
+        self._nodes: list[int] = []
+        self._upcoming: list[Array] = []
+
+    def write_units(self) -> None:
+        """Write the arrays of all units: one array for all of them is quicker than one for each."""
+        if self._beliefs:
+            self.arrays["units.belief"] = np.array(self._beliefs)
+            self.arrays["units.node"] = np.array(self._nodes)
+        if self._upcoming:
+            self.arrays["units.upcoming"] = np.array(self._upcoming)
 
     def plan(self, found: Solution) -> int:
         for i, other in enumerate(self.plans):
@@ -204,14 +216,13 @@ class _Stored:
         return number
 
     def unit(self, unit: FleetUnit, numbers: dict[int, int]) -> _Unit:
-        i, episode = self._units, None
-        self._units += 1
+        episode = None
         if unit.episode is not None:
             episode = self.episode(unit.episode)
-            self.arrays[f"unit.{i}.belief"] = unit.episode.belief
-            self.arrays[f"unit.{i}.node"] = unit.episode.policy.node
+            self._beliefs.append(unit.episode.belief)
+            self._nodes.append(unit.episode.policy.node[0])
         if unit.upcoming is not None:
-            self.arrays[f"unit.{i}.upcoming"] = unit.upcoming.belief[:, 0]
+            self._upcoming.append(unit.upcoming.belief[:, 0])
         posterior = numbers[id(unit.posterior)]
         return _Unit(
             unit.name, posterior, unit.action, unit.present, episode, unit.upcoming is not None, unit.chosen,
@@ -220,9 +231,16 @@ class _Stored:
 
 
 def from_bytes(
-    kind: type[Fleet], data: bytes, name: str, prior: Prior | None = None, schedule: Schedule | None = None
+    kind: type[Fleet],
+    data: bytes,
+    name: str,
+    prior: Prior | None = None,
+    schedule: Schedule | None = None,
+    wait: bool | None = None,
 ) -> Fleet:
     """Return a fleet that continues as the saved one would have; `name` is for error messages.
+
+    `wait` replaces that of the file, if it is given.
 
     Raises `ParseError` or another `InvalidModelError` if the bytes are not a saved fleet.
     """
@@ -231,6 +249,10 @@ def from_bytes(
     with as_saved_agent(name):
         if metadata.own_schedule and schedule is None:
             raise InvalidModelError("this fleet was saved with a schedule of your own: pass it again")
+        if wait is not None:
+            if wait and (metadata.following is not None or metadata.refresh_due):
+                raise InvalidModelError("this fleet has work that is due: it cannot begin to wait for it")
+            metadata.wait = wait
         fleet = _new_fleet(kind, contents, metadata, prior, schedule)
         plans = [
             plan_from_bytes(contents.packed(f"plan.{i}"), f"{name}: plan {i}", limit)
@@ -314,10 +336,12 @@ def _set_units(fleet: Fleet, contents: Contents, metadata: FleetMetadata, plans:
         fleet.following = PlannedNext(sample, tolerance_in(contents, metadata.following.tolerance))
     if metadata.current is not None:
         fleet.current_episode = episodes[place_in(contents, "current", metadata.current, episodes)]
-    given = [
-        _unit_in(fleet, contents, i, unit, episodes)
-        for i, unit in enumerate(metadata.members + metadata.ended)
-    ]
+    everyone = metadata.members + metadata.ended
+    beliefs = _beliefs_in(fleet, contents, "units.belief", sum(u.episode is not None for u in everyone))
+    upcoming = _beliefs_in(fleet, contents, "units.upcoming", sum(unit.has_upcoming for unit in everyone))
+    nodes = contents.whole("units.node", (len(beliefs),), -1, 1 << 31).tolist() if len(beliefs) else []
+    begun, later = zip(beliefs, nodes, strict=True), iter(upcoming)
+    given = [_unit_in(fleet, contents, unit, episodes, begun, later) for unit in everyone]
     numbers = sorted(unit.posterior for unit in metadata.members + metadata.ended)
     if numbers != list(range(1, len(fleet.posterior.units))):
         raise contents.refuse("the units do not belong to the histories of the posterior")
@@ -355,9 +379,14 @@ def _episode_in(
 
 
 def _unit_in(
-    fleet: Fleet, contents: Contents, i: int, given: _Unit, episodes: list[CurrentEpisode]
+    fleet: Fleet,
+    contents: Contents,
+    given: _Unit,
+    episodes: list[CurrentEpisode],
+    begun: Iterator[tuple[Array, int]],
+    upcoming: Iterator[Array],
 ) -> FleetUnit:
-    """Return a unit with its episode, its belief and its node."""
+    """Return a unit with its episode, its belief and its node, which are the next ones of `begun`."""
     posteriors = fleet.posterior.units
     unit = FleetUnit(given.name, posteriors[place_in(contents, "unit", given.posterior, posteriors)])
     if given.action is not None:
@@ -367,25 +396,30 @@ def _unit_in(
     unit.present, unit.late, unit.observed = given.present, given.late, given.observed
     if given.episode is not None:
         episode = episodes[place_in(contents, "episode", given.episode, episodes)]
-        unit.episode = episode.with_belief(_belief_in(fleet, contents, f"unit.{i}.belief"))
+        belief, node = next(begun)
+        unit.episode = episode.with_belief(belief)
         nodes = len(episode.policy.actions) if episode.has_nodes else 0
-        unit.episode.policy.node[:] = contents.whole(f"unit.{i}.node", (1,), 0 if nodes else -1, nodes - 1)
+        if not (0 if nodes else -1) <= node <= nodes - 1:
+            raise contents.refuse(f"units.node contains {node}, and the plan has {nodes} nodes")
+        unit.episode.policy.node[:] = node
     if given.has_upcoming:
         if fleet.following is None:
             raise contents.refuse("a unit has a belief for a model that is not there")
         sample = fleet.following.sample
-        belief = _belief_in(fleet, contents, f"unit.{i}.upcoming")
         setting = sample.setting or fleet.setting
-        unit.upcoming = new_sampled_filter(sample.kernel, belief, fleet.step_codes, setting)
+        unit.upcoming = new_sampled_filter(sample.kernel, next(upcoming), fleet.step_codes, setting)
     return unit
 
 
-def _belief_in(fleet: Fleet, contents: Contents, name: str) -> Array:
-    """Return a belief, which is zero after an observation that is impossible under the kernel."""
-    belief = contents.floats(name, (fleet.setting.n_states,), 0.0, 1.0 + _NEAR)
-    if belief.any() and abs(belief.sum() - 1.0) > _NEAR:
-        raise contents.refuse(f"{name} does not sum to 1")
-    return belief
+def _beliefs_in(fleet: Fleet, contents: Contents, name: str, count: int) -> Array:
+    """Return `count` beliefs; one is zero after an observation that is impossible under the kernel."""
+    if not count:
+        return np.zeros((0, fleet.setting.n_states))
+    beliefs = contents.floats(name, (count, fleet.setting.n_states), 0.0, 1.0 + _NEAR)
+    sums = beliefs.sum(axis=1)
+    if ((np.abs(sums - 1.0) > _NEAR) & beliefs.any(axis=1)).any():
+        raise contents.refuse(f"{name} has a row that does not sum to 1")
+    return beliefs
 
 
 def _sampled_in(fleet: Fleet, contents: Contents, start: str) -> Setting:

@@ -21,6 +21,7 @@ from .saved_states import (
     distributions_or_nothing,
     filters_in,
     has_shape,
+    near,
     time_in,
     units_in,
     whole_in,
@@ -76,7 +77,7 @@ def _restore_history(
     codes = codes_in(state, "history", max(time - 1, 0), n_actions * n_codes)
     start = array_in(state, "history_start", (n_states if time else 0,), 0.0, 1.0)
     past.first = _first_in(state, past)
-    if time and not any(np.allclose(start, known, 0.0, 1e-9) for known in _starts(past, setting, groups)):
+    if time and not any(near(start, known, 0.0, 1e-9) for known in _starts(past, setting, groups)):
         raise InvalidModelError("history_start is not the belief after any possible first observation")
     if past.step_codes.has_rows:
         steps = _steps_in(state, past, codes)

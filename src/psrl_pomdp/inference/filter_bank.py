@@ -41,7 +41,7 @@ from .._utils.arrays import Array, Index, States
 from .kernel_weights import any_possible, linear_weights, update_weights
 from .lanes import LANES, propagate_lane
 from .predictive import predictive_probability
-from .predictive_test import PredictiveTest, compare_reading, kind_of_code, make_test
+from .predictive_test import PredictiveTest, compare_reading, kind_of_code, make_test, make_test_like
 from .step_codes import StepCodes
 
 _FEW = 8  # up to this number of states, loops over states and next states are unrolled
@@ -132,7 +132,7 @@ def filters_of_another_unit(
         belief_blocks=aligned_zeros(*filters.belief_blocks.shape),
         counts=aligned_zeros(*filters.counts.shape),
         buffer_index=np.zeros(1, dtype=np.int64),
-        test=make_test(codes) if test is None else test,
+        test=make_test_like(filters.test) if test is None else test,
     )
 
 

@@ -25,7 +25,7 @@ from .model_fit import (
     present_and_largest,
     saved_test,
 )
-from .saved_states import units_in
+from .saved_states import stacked, unstacked
 from .step_codes import Reading, StepCodes
 
 if TYPE_CHECKING:
@@ -126,25 +126,12 @@ class FilteredKernels(TablePosterior):
         others = [unit for unit in self._shared.units if unit is not self]
         if not others:
             return {}
-        states = [
-            (f"unit_{i}_{name}", value)
-            for i, unit in enumerate(others, start=1)
-            for name, value in unit._unit_state().items()
-        ]
-        return {"units": len(others) + 1, **dict(states)}
+        return {"units": len(others) + 1, **stacked([unit._unit_state() for unit in others])}
 
     def _resume_others(self, state: Mapping[str, object]) -> None:
         """Restore the other units of a saved state."""
-        shared: dict[str, object] = {}
-        others: list[dict[str, object]] = [{} for _ in range(units_in(state) - 1)]
-        for name, value in state.items():
-            number, _, own = name.removeprefix("unit_").partition("_")
-            if not name.startswith("unit_"):
-                if not name.startswith("history"):
-                    shared[name] = value
-            elif number.isdecimal() and 1 <= int(number) <= len(others):
-                others[int(number) - 1][own] = value
-        for given in others:
+        shared = {n: value for n, value in state.items() if not n.startswith(("others_", "history"))}
+        for given in unstacked(state):
             self.new_unit()._resume_unit({**shared, **given})
 
     def _resume_unit(self, state: Mapping[str, object]) -> None:

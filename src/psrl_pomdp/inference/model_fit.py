@@ -13,6 +13,7 @@ from .._utils.arrays import Array, shaped
 from ..errors import InvalidModelError
 from . import predictive_test as testing
 from .predictive_test import LEVELS, PredictiveTest
+from .saved_states import near
 from .step_codes import StepCodes
 
 _MOST_DEPARTURES = 3
@@ -235,7 +236,7 @@ def _inconsistency(test: PredictiveTest, now: int) -> str:
         return "counts more readings than there were"
     sums = np.concatenate([counts.by_last.sum(axis=3), counts.by_action.sum(axis=2)[..., None]], axis=2)
     everything = counts.totals[testing.ALL]
-    right = np.allclose(sums, counts.totals, _TOLERANCE, _TOLERANCE) and np.allclose(
+    right = near(sums, counts.totals, _TOLERANCE, _TOLERANCE) and near(
         test.counts[-len(counts.expected) :, -1], counts.expected.sum(axis=1), _TOLERANCE, _TOLERANCE
     )
     if not right or everything[:, -1].sum() != tested or everything[:, :-1].sum() != tested:

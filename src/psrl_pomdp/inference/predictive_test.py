@@ -124,6 +124,15 @@ def make_test(codes: StepCodes) -> PredictiveTest:
     return test
 
 
+def make_test_like(test: PredictiveTest) -> PredictiveTest:
+    """Return the test of another unit before its first reading; what does not change is shared."""
+    memory, scratch = np.zeros_like(test.memory), test.scratch.copy()
+    scratch[int(test.layout[N_ACTIONS]) :] = 0.0
+    found = _with_views(memory, len(test.counts), test.layout, test.cells, scratch)
+    begin_test(found, 1)
+    return found
+
+
 def _possible_kinds(codes: StepCodes, table: Array, code_of: Index) -> Index:
     """Return how many kinds of readings are possible after each action, shape [A]."""
     if codes.has_rows and len(table):

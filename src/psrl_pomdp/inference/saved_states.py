@@ -7,7 +7,7 @@ counts sum to the number of steps, and at least one kernel has positive weight. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,14 +56,67 @@ def time_in(state: State) -> int:
 def total_time_in(state: State) -> int:
     """Return the time at which one unit would have taken the steps of all units of the state together."""
     steps = max(time_in(state) - 1, 0)
-    for i in range(1, units_in(state)):
-        steps += max(whole_in(state, f"unit_{i}_time", 0, LARGEST_TIME) - 1, 0)
+    others = units_in(state) - 1
+    if others:
+        times = shaped("others_time", _given(state, "others_time"), (others,), "this number of units")
+        if not ((times >= 0) & (times <= LARGEST_TIME)).all():
+            raise InvalidModelError(f"others_time contains a number outside [0, {LARGEST_TIME}]")
+        steps += int(np.maximum(times.astype(np.int64) - 1, 0).sum())
     return steps + 1
 
 
 def units_in(state: State) -> int:
     """Return the number of units in a state; states of a single unit do not say it."""
     return whole_in(state, "units", 1, LARGEST_TIME) if "units" in state else 1
+
+
+def stacked(states: Sequence[State]) -> dict[str, npt.NDArray[Any]]:
+    """Return the data of units other than the first one, with one array for all of them by name.
+
+    A file with some arrays for each of thousands of units would take seconds to write and to read. Arrays
+    of the same shape are stacked, and those of different lengths follow each other.
+    """
+    found: dict[str, npt.NDArray[Any]] = {}
+    for name in dict.fromkeys(name for state in states for name in state):
+        there = [np.asarray(state[name]) for state in states if name in state]
+        if len(there) < len(states):
+            found[f"others_{name}_present"] = np.array([name in state for state in states])
+        if all(array.shape == there[0].shape for array in there):
+            found[f"others_{name}"] = np.stack(there)
+        else:
+            found[f"others_{name}"] = np.concatenate(there)
+            found[f"others_{name}_lengths"] = np.array([len(array) for array in there], dtype=np.int64)
+    return found
+
+
+def unstacked(state: State) -> list[dict[str, object]]:
+    """Return the data of each unit other than the first one, as views of what `stacked` returned."""
+    n_others = units_in(state) - 1
+    if not n_others:
+        return []
+    shaped("others_time", _given(state, "others_time"), (n_others,), "this number of units")
+    found: list[dict[str, object]] = [{} for _ in range(n_others)]
+    for name in state:
+        if not name.startswith("others_") or name.endswith(("_present", "_lengths")):
+            continue
+        array, those = np.asarray(state[name]), list(range(n_others))
+        if f"{name}_present" in state:
+            present = shaped(f"{name}_present", _given(state, f"{name}_present"), (n_others,), "the units")
+            those = np.flatnonzero(present).tolist()
+        if f"{name}_lengths" in state:
+            lengths = codes_in(state, f"{name}_lengths", len(those), LARGEST_TIME).astype(np.int64)
+            ends = np.cumsum(lengths)
+            if not array.ndim or lengths.max(initial=0) > len(array) or ends[-1:].sum() != len(array):
+                raise InvalidModelError(f"{name} has not the length of all units together")
+            parts = [array[end - length : end] for length, end in zip(lengths, ends, strict=True)]
+        elif not array.ndim or len(array) != len(those):
+            raise InvalidModelError(f"{name} is not for {len(those)} units")
+        else:
+            parts = list(array)
+        own = name.removeprefix("others_")
+        for i, part in zip(those, parts, strict=True):
+            found[i][own] = part
+    return found
 
 
 def codes_in(state: State, name: str, length: int, count: int) -> npt.NDArray[Any]:
@@ -113,6 +166,11 @@ def filters_in(
         raise InvalidModelError("product is positive for a kernel without a belief")
     _check_sums(found, time)
     return found
+
+
+def near(one: Array, other: Array, relative: float, absolute: float) -> bool:
+    """Return whether arrays of finite numbers are nearly equal, as `np.allclose`, which takes longer."""
+    return bool((np.abs(one - other) <= absolute + relative * np.abs(other)).all())
 
 
 def distributions_or_nothing(name: str, columns: Array) -> npt.NDArray[np.bool_]:

@@ -10,6 +10,7 @@ shadow = false           # true: another controller acts, and every reading says
 guards = ["never run when P(failing) > .3", "at most one repair a day"]
 units = "any"            # or the list of the units that there are
 watch = 0.01             # the false-alarm rate of the test of the model; 0 for no alarms
+start = "fleet.npz"      # a fleet that `psrl-pomdp fit` wrote, to go on from what the logs have taught
 
 [limits]
 body = 1_048_576         # bytes of a request
@@ -29,9 +30,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..errors import InvalidModelError, ParseError, PSRLError, did_you_mean
+from ..registry import is_path
 from .events import LiveError
 
 if TYPE_CHECKING:
+    from ..agents.fleet import Fleet
     from ..agents.planning_budget import PlanningBudget
     from ..models import POMDP, Setting
     from .guards import Guard
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 _LARGEST_FILE = 1 << 20
 _BUDGET = ("min_tolerance", "max_tolerance", "max_work", "max_points", "rtol", "atol")
 # What the state of a database depends on from its first event on.
-FIXED = ("model", "parameters", "normalize", "prior", "schedule", "budget", "seed")
+FIXED = ("model", "parameters", "normalize", "prior", "schedule", "budget", "seed", "start")
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,6 +72,7 @@ class PlantFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guards: tuple[str, ...] = ()
     units: str | tuple[str, ...] = "any"
     watch: float = 0.01
+    start: str = ""  # the file of a fleet; by default nothing was learned yet
     limits: Limits = Limits()
     folder: str = "."  # of the file; not a key
 
@@ -103,6 +107,33 @@ class PlantFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return prior_of(model, self.prior, (self.seed,))
         except (PSRLError, TypeError) as error:
             raise self.error("prior", str(error)) from error
+
+    def make_fleet(self, model: POMDP) -> Fleet:
+        """Return the fleet of a new plant: without readings, or the one that `start` names."""
+        from ..agents.fleet import Fleet
+        from ..agents.schedules import schedule_named
+
+        schedule = schedule_named(self.schedule) if self.schedule else None
+        if not self.start:
+            return Fleet(self.make_prior(model), schedule, self.seed, budget=self.make_budget(), wait=False)
+        own = self.make_prior(model) if self.prior_is_own else None
+        try:
+            found = Fleet.load(Path(self.folder) / self.start, prior=own, wait=False)
+        except (PSRLError, OSError) as error:
+            raise self.error("start", str(error)) from error
+        if found.setting.fingerprint != model.setting.fingerprint:
+            raise self.error("start", f"{self.start} is a fleet of another model than {self.model}")
+        if schedule is not None and schedule != found.schedule:
+            raise self.error("schedule", f"{self.start} has another one")
+        if any(found.unit(name).present for name in found.units):
+            raise self.error("start", f"{self.start} has units that have not left; only logs are taken over")
+        found.budget = self.make_budget() or found.budget
+        return found
+
+    @property
+    def prior_is_own(self) -> bool:
+        """Whether the prior may be code, which no file contains."""
+        return isinstance(self.prior, dict) or is_path(self.prior)
 
     def make_budget(self) -> PlanningBudget | None:
         """Return the planning budget; None for the default."""
@@ -214,7 +245,7 @@ def _check(plant: PlantFile, name: str) -> None:
     ranges: list[tuple[str, float, float, float]] = [
         ("deadline", plant.deadline, 1e-3, 3600.0),
         ("seed", plant.seed, 0, 2**63 - 1),
-        ("watch", plant.watch, 0.0, 1.0),
+        ("watch", plant.watch, 0.0, 0.999),
         ("limits.body", limits.body, 1024, 1 << 30),
         ("limits.rate", limits.rate, 0.0, 1e6),
         ("limits.units", limits.units, 1, 10**6),

@@ -8,13 +8,12 @@ fleet's own. An event that raises `RefusedError` has changed nothing, and does n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from ..agents.reporting import advantages_at
 from ..errors import (
     ImpossibleObservationError,
     InvalidModelError,
@@ -23,9 +22,7 @@ from ..errors import (
     UnknownNameError,
     did_you_mean,
 )
-from ..inference.model_fit import ModelFit
 from ..models import Setting
-from ..registry import is_path
 from .config import UNIT_NAMES, PlantFile, is_unit_name, plant_from
 from .events import (
     ADOPTED,
@@ -46,9 +43,9 @@ from .events import (
     seconds_of,
 )
 from .guards import Moment, permitted
+from .reasons import float_or_none, reasons_of
 
 FleetMaker = Callable[[bytes, PlantFile], Any]
-_FIT_EVERY = 8  # readings of a unit between two looks at the test of the model
 _LARGEST_KERNEL = 20_000  # entries of θ_k in the log
 _FORMAT = 1
 
@@ -64,7 +61,6 @@ class UnitState(msgspec.Struct):
     fallback: bool = False
     description: Any = None
     alarm: str | None = None
-    number: int = 1  # its place in the order of the units
     misfit: bool = False  # whether there was an alarm that the model does not fit its readings
     done: list[tuple[int, float, int]] = []  # (step, time, action)
     guarded: bool = False  # whether rules changed the last action
@@ -98,8 +94,7 @@ def fleet_from_bytes(data: bytes, plant: PlantFile) -> Any:
     """Return the fleet that a configuration or a snapshot contains."""
     from ..agents.fleet import Fleet
 
-    own = isinstance(plant.prior, dict) or is_path(plant.prior)  # it may be code, which no file contains
-    return Fleet.from_bytes(data, prior=plant.make_prior(plant.make_model()) if own else None)
+    return Fleet.from_bytes(data, prior=plant.make_prior(plant.make_model()) if plant.prior_is_own else None)
 
 
 class Engine:
@@ -128,6 +123,8 @@ class Engine:
         self.actions = setting.actions
         self.states = setting.states
         self.observations = setting.observations if setting.is_finite else None
+        if plant.watch:
+            self.fleet.false_alarm_rate = plant.watch
         # How far back the rules look.
         self.memory = max((guard.memory for guard in guards), default=0.0)
         self.memory_steps = max((guard.steps for guard in guards), default=0)
@@ -233,17 +230,19 @@ class Engine:
             text = "taken: in shadow mode every reading but the first says which action was taken"
             raise RefusedError(422, "invalid-reading", text, unit=name)
         warnings, time = self._times(event, body)
+        alarms_before = len(self.fleet.alarms)
         impossible = self._act(name, body, reading, taken)
         predicted = self._predicted(name, taken) if impossible is not None and not begins else None
         # From here on nothing is refused.
-        unit = self.units.setdefault(name, UnitState(number=len(self.units) + 1))
+        unit = self.units.setdefault(name, UnitState())
         self.left.discard(name)
+        unit.misfit = unit.misfit and not begins  # its new history has a new test
         if taken is not None and unit.done and unit.done[-1][0] == unit.step:
             unit.done[-1] = (unit.done[-1][0], unit.done[-1][1], taken)
         unit.step, unit.time, unit.reading = expected, max(unit.time, time), body.reading
         seen = self.fleet.unit(name)
         policy_action, belief = int(seen.action), np.asarray(seen.belief)
-        why = self._why(name, belief)
+        why = reasons_of(self.fleet, name, belief) | {"chosen": policy_action}
         action = self.fallback
         rules: tuple[str, ...] = ()
         if impossible is None:
@@ -256,7 +255,7 @@ class Engine:
         self._remember(unit, action)
         self.readings += 1
         episode = self._episode()
-        derived = [*episode, *self._alarms(name, unit, impossible, predicted)]
+        derived = [*episode, *self._alarms(name, unit, impossible, predicted, alarms_before)]
         answer: dict[str, Any] = {
             "unit": name,
             "step": expected,
@@ -388,27 +387,6 @@ class Engine:
         ):
             del unit.done[0]
 
-    def _why(self, name: str, belief: Any) -> dict[str, Any]:
-        """Return what the decision was made from: beliefs, costs now, advantages and the plan's bounds.
-
-        `Fleet.info` has the same numbers and more, for which a reading need not wait.
-        """
-        found: dict[str, Any] = {
-            "belief": [float(p) for p in belief],
-            "episode": self.fleet.current_episode.number,
-        }
-        now, setting = self.fleet.unit(name).episode, self.fleet.setting
-        if now is None:  # there is no plan yet
-            costs = _floats(setting.own_cost @ np.asarray(belief))
-            return found | {"sampled_belief": None, "costs": costs, "advantages": None, "bounds": None}
-        own, sampled = now.setting or setting, now.belief
-        return found | {
-            "sampled_belief": _floats(sampled),
-            "costs": _floats(own.units.from_scaled(own.cost @ sampled)),
-            "advantages": _floats(advantages_at(now, own)),
-            "bounds": [_float(now.plan.lower), _float(now.plan.upper)],
-        }
-
     def _episode(self) -> list[tuple[str, str | None, int | None, str]]:
         """Return the event of a new episode, if one has begun."""
         now = self.fleet.current_episode
@@ -420,20 +398,21 @@ class Engine:
             "episode": self.episode,
             "start": int(now.start),
             "kernel": kernel.tolist() if kernel.size <= _LARGEST_KERNEL else None,
-            "lower": _float(now.plan.lower),
-            "upper": _float(now.plan.upper),
-            "tolerance": _float(now.tolerance),
+            "lower": float_or_none(now.plan.lower),
+            "upper": float_or_none(now.plan.upper),
+            "tolerance": float_or_none(now.tolerance),
         }
         return [(EPISODE, None, None, json_text(body))]
 
     def _alarms(
-        self, name: str, unit: UnitState, impossible: str | None, predicted: dict[str, float] | None
+        self,
+        name: str,
+        unit: UnitState,
+        impossible: str | None,
+        predicted: dict[str, float] | None,
+        before: int,
     ) -> list[tuple[str, str | None, int | None, str]]:
-        """Return the alarms of a reading: a fallback, and a model that no longer fits.
-
-        The k-th unit of the plant has the share 1/(k(k+1)) of the rate of false alarms, so that the rate
-        holds for the whole plant.
-        """
+        """Return the alarms of a reading: a fallback, and those of `Fleet.watch` after the first `before`."""
         found: list[tuple[str, str | None, int | None, str]] = []
         if impossible is not None:
             body: dict[str, Any] = {
@@ -444,20 +423,20 @@ class Engine:
                 "expected": predicted,
             }
             found.append((ALARM, name, unit.step, json_text(body)))
-        if self.plant.watch and not unit.misfit and unit.step % _FIT_EVERY == 0:
-            fit = getattr(self.fleet.unit(name).posterior, "fit", None)
-            if isinstance(fit, ModelFit) and fit.alarm(self.plant.watch / (unit.number * (unit.number + 1))):
-                unit.misfit = True
-                body = {
-                    "alarm": "model",
-                    "detail": str(fit),
-                    "rate": self.plant.watch,
-                    "departures": [
-                        {"action": d.action, "reading": d.reading, "came": d.came, "expected": d.expected}
-                        for d in fit.departures
-                    ],
-                }
-                found.append((ALARM, name, unit.step, json_text(body)))
+        for alarm in self.fleet.alarms[before:] if self.plant.watch else ():
+            unit.misfit = unit.misfit or alarm.unit == name
+            body = {
+                "alarm": "model",
+                "detail": str(alarm),
+                "rate": self.plant.watch,
+                "e_value": float_or_none(alarm.e_value),
+                "begin": alarm.begin,
+                "departures": [
+                    {"action": d.action, "reading": d.reading, "came": d.came, "expected": d.expected}
+                    for d in alarm.departures
+                ],
+            }
+            found.append((ALARM, alarm.unit, unit.step if alarm.unit else None, json_text(body)))
         return found
 
     def _override(self, event: Event) -> Outcome:
@@ -506,7 +485,7 @@ class Engine:
         assert event.unit is not None
         self.check_unit(event.unit)
         new = event.unit not in self.units
-        unit = self.units.setdefault(event.unit, UnitState(number=len(self.units) + 1))
+        unit = self.units.setdefault(event.unit, UnitState())
         unit.description = msgspec.json.decode(event.body)
         if event.unit in self.left:
             self.left.discard(event.unit)
@@ -545,13 +524,3 @@ def decision_number(name: str) -> int | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _floats(values: Sequence[float] | Any) -> list[float | None]:
-    return [_float(value) for value in np.asarray(values, dtype=float).ravel()]
-
-
-def _float(value: Any) -> float | None:
-    """Return a number as JSON has it: no NaN and no infinity."""
-    found = float(value)
-    return found if math.isfinite(found) else None

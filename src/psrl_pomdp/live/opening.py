@@ -20,17 +20,8 @@ NewFleet = Callable[[PlantFile, "POMDP"], Any]
 
 
 def new_fleet(plant: PlantFile, model: POMDP) -> Any:
-    """Return the fleet of a plant without readings."""
-    from ..agents.fleet import Fleet
-    from ..agents.schedules import schedule_named
-
-    return Fleet(
-        plant.make_prior(model),
-        schedule_named(plant.schedule) if plant.schedule else None,
-        plant.seed,
-        budget=plant.make_budget(),
-        wait=False,
-    )
+    """Return the fleet of a plant before its first reading."""
+    return plant.make_fleet(model)
 
 
 def open_log(store: Store, plant: PlantFile, make: NewFleet = new_fleet) -> bool:

@@ -21,6 +21,7 @@ from .ledger import Request as Wanted
 from .openapi import openapi_document
 from .page_routes import get_page, get_page_file
 from .plant_view import plant_document, unit_document
+from .reasons import sentences
 from .service import (
     NDJSON,
     Http,
@@ -198,9 +199,14 @@ async def get_decision(request: Http) -> Response[bytes]:
     episode = await asyncio.to_thread(store.last_episode, row.seq)
     assert service.ledger.engine is not None
     setting = service.ledger.engine.fleet.setting
-    found = msgspec.json.decode(row.answer) | {
+    told, why = msgspec.json.decode(row.answer), msgspec.json.decode(row.why)
+    done = told["action_number"]
+    if overrides and overrides[-1].answer is not None:
+        done = setting.actions.index(msgspec.json.decode(overrides[-1].answer)["action"])
+    why["text"] = sentences(setting, told["unit"], told["step"], why["chosen"], done, why)
+    found = told | {
         "reading": msgspec.json.decode(row.body).get("reading"),
-        "why": msgspec.json.decode(row.why),
+        "why": why,
         "states": list(setting.states),
         "actions": list(setting.actions),
         "unit_of_cost": setting.units.name,

@@ -16,20 +16,23 @@ export function sentences(found, plant) {
   const picked = actions.indexOf(policy);
   const said = [];
   const lost = found.reading === null || found.reading === undefined;
-  said.push([`At step ${whole(found.step)}, `, strong(found.unit), lost ? " sent no reading: it was lost." : [" read ", strong(reading(found.reading)), "."]]);
+  if (!why.text) said.push([`At step ${whole(found.step)}, `, strong(found.unit), lost ? " sent no reading: it was lost." : [" read ", strong(reading(found.reading)), "."]]);
   const likely = ranked(why.belief).filter(([, p]) => p >= 0.05).slice(0, 3);
-  if (likely.length) said.push(["From all readings so far, its state is ", listed(likely.map(([state_, p]) => `${states[state_]} with ${percent(p)}`)), "."]);
+  if (why.text) said.push([why.text]);
+  else if (likely.length) said.push(["From all readings so far, its state is ", listed(likely.map(([state_, p]) => `${states[state_]} with ${percent(p)}`)), "."]);
   if (found.fallback) {
     said.push([found.alarm ? `${sentence(found.alarm)} ` : "", "So the fallback action ", strong(found.action), " was given, and nothing was learned from this reading."]);
   } else {
     const verb = found.shadow ? "recommends " : "chose ";
-    if (why.advantages) {
+    if (why.text) {
+      // The sentences of the service say it already.
+    } else if (why.advantages) {
       const own = why.sampled_belief ? ranked(why.sampled_belief).filter(([, p]) => p >= 0.05).slice(0, 3) : [];
       const apart = own.length && Math.max(...why.belief.map((p, i) => Math.abs(p - why.sampled_belief[i]))) > 0.1;
       said.push([`The policy of episode ${whole(found.episode)} `, verb, strong(policy), ". It is made for one sampled model, a draw from those that are still possible",
         apart ? [", under which the state is ", listed(own.map(([state_, p]) => `${states[state_]} with ${percent(p)}`)), " and "] : ". There ", strong(policy), costNow(why.costs[picked], unit, gain), "."]);
     } else said.push([`Before the first plan, the action that ${gain ? "brings most" : "costs least"} now is taken: `, strong(policy), costNow(why.costs[picked], unit, gain), "."]);
-    const others = (why.advantages ?? []).map((value, i) => [i, value]).filter(([i, value]) => i !== picked && value !== null).sort((one, other) => one[1] - other[1]);
+    const others = (why.text ? [] : why.advantages ?? []).map((value, i) => [i, value]).filter(([i, value]) => i !== picked && value !== null).sort((one, other) => one[1] - other[1]);
     if (others.length) {
       const words = others.slice(0, 2).map(([i, value]) => [strong(actions[i]), ` would ${gain ? "bring" : "cost"} `, value < 1e-9 ? "as much" : `${money(value, unit, 3)} ${gain ? "less" : "more"}`]);
       said.push(["In the long run, ", words.length > 1 ? [words[0], " and ", words[1]] : words, "."]);
@@ -105,7 +108,6 @@ function draw(place, found) {
   place.replaceChildren(
     h("div", { class: "heading" }, h("h1", { id: "decision-title" }, `Why ${found.action}?`), h("div", { class: "marks" }, markList(marks))),
     h("p", { class: "soft" }, "Decision ", found.decision, " for ", h("a", { href: `${unitLink(found.unit)}?step=${found.step}` }, found.unit), `, step ${whole(found.step)}, `, when(found.at), isLast ? "" : " · not the latest of this unit"),
-    found.why.text ? h("p", { class: "verdict" }, found.why.text) : "",
     h("p", { class: "verdict" }, sentences(found, plant).map((words) => [words, " "])),
     isLast ? h("div", { class: "buttons" }, overrideButton({ ...now, action: typeof done === "number" ? actions[done] : done })) : "",
     h("div", { class: "pair" },
