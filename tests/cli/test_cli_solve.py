@@ -117,7 +117,7 @@ def test_json_is_one_document_with_everything(capsys: pytest.CaptureFixture[str]
     assert err == ""
     assert set(found) == set(
         "model kind unit scale status status_in_words lower upper lower_cost upper_cost gap relative_gap "
-        "tolerance span cells "
+        "tolerance span cells discount "
         "depends_on_start points nodes seconds states states_left_out policy controller rounds".split()
     )
     assert found["kind"] == "cost"

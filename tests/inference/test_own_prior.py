@@ -122,7 +122,7 @@ def test_moves_leave_the_posterior_as_it_is(move: Any) -> None:
 
 @pytest.mark.parametrize(
     ("prior", "lives", "length"),
-    [(WearPrior(k=1.0), 150, 150), (WearWithGradient(k=1.0), 150, 150), (ManyRates(PUMP), 60, 60)],
+    [(WearPrior(k=1.0), 100, 120), (WearWithGradient(k=1.0), 80, 100), (ManyRates(PUMP), 60, 60)],
     ids=["two rates", "two rates with gradients", "twelve numbers"],
 )
 def test_posteriors_of_own_priors_are_calibrated(prior: Any, lives: int, length: int) -> None:

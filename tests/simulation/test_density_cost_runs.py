@@ -16,6 +16,7 @@ from psrl_pomdp import (
     InvalidModelError,
     Plan,
     PSRLAgent,
+    RandomAgent,
     Setting,
     Simulation,
     plan,
@@ -209,13 +210,13 @@ def test_the_compiled_loop_is_not_for_seen_costs_and_densities() -> None:
 
 
 def test_too_many_pairs_to_record_are_refused() -> None:
-    n = 260
+    n, n_actions = 9, 810  # states, and as many costs as there are pairs
     setting = Setting(
         GaussianSensor(np.arange(n), np.ones(n)),
-        np.arange(float(n))[None],
+        np.arange(float(n * n_actions)).reshape(n_actions, n),
         np.full(n, 1 / n),
         seen_cost="exact",
     )
-    prior = FinitePrior(setting, np.eye(n)[None, None])
-    with pytest.raises(InvalidModelError, match="67860 different observations"):
-        simulate(POMDP(setting, np.eye(n)[None]), PSRLAgent(prior), 5)
+    stay = np.broadcast_to(np.eye(n), (n_actions, n, n))
+    with pytest.raises(InvalidModelError, match="65619 different observations"):
+        simulate(POMDP(setting, stay), RandomAgent(n_actions), 5)

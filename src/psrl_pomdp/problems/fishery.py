@@ -75,8 +75,8 @@ def fishery(
         observation=_log_normal_cells(stock, survey, classes),
         reward=np.minimum(catch[:, None], stock),
         initial=np.append(0.0, np.full(levels - 1, 1.0 / (levels - 1))),
-        states=[f"stock-{100 * x:.0f}%" for x in stock] if levels <= 100 else None,
-        actions=[f"quota-{100 * h:.4g}%" for h in catch],
+        states=[f"stock-{100 * x:.0f}" for x in stock] if levels <= 100 else None,
+        actions=[f"quota-{100 * h:.4g}".replace(".", "_") for h in catch],
     )
     concentration = (kernel > 0.0).astype(np.float64)
     return Parts(setting, kernel, concentration=concentration)

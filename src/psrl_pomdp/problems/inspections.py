@@ -157,7 +157,7 @@ def fatigue_crack(
     table[:, failed] = [0.0, 0.0, 1.0]
     new = np.append(np.tile(_new_cracks(edges) / rates, rates), 0.0)
     kernel = _crack_kernel(edges, rates, severity, new)
-    depths = [f"below-{edge:.2f}mm" for edge in edges[1:]]
+    depths = [f"below-{1000 * edge:.0f}-um" for edge in edges[1:]]
     speeds = [f"rate-{g + 1}-" for g in range(rates)] if rates > 1 else [""]
     setting = Setting(
         observation=table,
