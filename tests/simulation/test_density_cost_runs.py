@@ -210,7 +210,7 @@ def test_the_compiled_loop_is_not_for_seen_costs_and_densities() -> None:
 
 
 def test_too_many_pairs_to_record_are_refused() -> None:
-    n, n_actions = 9, 810  # states, and as many costs as there are pairs
+    n, n_actions = 9, 29  # and as many costs as there are pairs of action and state
     setting = Setting(
         GaussianSensor(np.arange(n), np.ones(n)),
         np.arange(float(n * n_actions)).reshape(n_actions, n),
@@ -218,5 +218,5 @@ def test_too_many_pairs_to_record_are_refused() -> None:
         seen_cost="exact",
     )
     stay = np.broadcast_to(np.eye(n), (n_actions, n, n))
-    with pytest.raises(InvalidModelError, match="65619 different observations"):
+    with pytest.raises(InvalidModelError, match="68382 different observations"):
         simulate(POMDP(setting, stay), RandomAgent(n_actions), 5)
