@@ -190,7 +190,8 @@ def explain_agent(agent: PSRLAgent) -> Explanation:
     if agent.action is None or not agent.current_episode.number:
         raise OutOfOrderError("explain: no action was chosen so far")
     actions = agent.action, agent.action
-    return _explained(agent, agent.current_episode, agent.posterior, actions, agent.observed or None)
+    words = "" if agent.observed is None else observation_words(agent.setting, *agent.observed)
+    return _explained(agent, agent.current_episode, agent.posterior, actions, words or None)
 
 
 def explain_unit(fleet: Fleet, name: str) -> Explanation:

@@ -56,7 +56,7 @@ from .current_episode import (
     start_clock,
 )
 from .episode_records import REASONS, EpisodeRecord, Info
-from .explanation import Explanation, explain_agent, observation_words
+from .explanation import Explanation, explain_agent
 from .fleet_units import Log
 from .log_learning import learn_from_log
 from .planning_budget import PlanningBudget, Tolerance
@@ -122,7 +122,8 @@ class PSRLAgent(AtomicCalls):
         self.posterior: Any = prior.posterior(self.posterior_rng)  # f_t
         self.step_codes = step_codes_of(prior)  # how actions and observations become numbers
         self.action: int | None = None  # a_t
-        self.observed = ""  # o_t in words, for `explain`; empty after `play`, and in files
+        # o_t, and whether it was the first, for `explain`; None after `play`, and in files.
+        self.observed: tuple[Observation, bool] | None = None
         # 1 if the observation after the action has already updated the posterior, as between calls of `play`.
         self.observation_processed = 0
         self.episode_clock = new_clock(prior.setting, self.schedule)  # t, m̃_t and the end of the episode
@@ -176,7 +177,7 @@ class PSRLAgent(AtomicCalls):
         else:
             action = self.action if taken is None else action_number(self.setting, taken)
             self._process_observation(action, observation, cost)
-        self.observed = observation_words(self.setting, observation, first=self.action is None)
+        self.observed = (observation, self.action is None)
         self.action = self.choose_action()
         if self.current_episode.start == self.episode_clock.clock[steps.T]:  # the plan is new
             episode_planning.warn_of_coarse_plan(self)
@@ -300,7 +301,7 @@ class PSRLAgent(AtomicCalls):
         were drawn ahead. Returns how many actions were taken. If the call raises, the agent is as it was
         before, but the environment is not.
         """
-        self.observed = ""
+        self.observed = None
         return self._atomically(
             compiled_driver.run_compiled, self, world, uniforms, actions, readings, begin, ahead
         )
