@@ -39,7 +39,7 @@ class Server:
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> float:
-        """Start, and return the seconds until readings are taken in."""
+        """Start, and return the seconds until the service accepts readings."""
         begun = time.perf_counter()
         words = [sys.executable, "-c", "from psrl_pomdp.cli import main; main()", "serve", "plant.toml"]
         words += ["--db", self.database, "--port", str(self.port)]

@@ -1,7 +1,7 @@
 """The solvers of the planning benchmark: this package, and those that are found on the machine.
 
 Each solver is a process of its own. `psrl-pomdp` proves its interval, and `verify` checks the proof. SARSOP
-(`pomdpsol`) prints bounds, which nobody checks. pomdp-solve prints a value without an error.
+(`pomdpsol`) prints bounds; the benchmark does not verify them. pomdp-solve prints a value without an error.
 """
 
 from __future__ import annotations

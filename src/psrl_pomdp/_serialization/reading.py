@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ..errors import MissingFileError, ParseError, UnreadableFileError
 
 _MOST = 4 << 30  # the most bytes of a file
 _PIECE = 1 << 20
+_MOST_TOML = 1 << 20
 
 
 def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
@@ -41,6 +43,21 @@ def read_bytes(path: str | os.PathLike[str], most: int = _MOST) -> bytes:
     if len(data) > most:
         raise ParseError(f"the file has more than {most} bytes, which is the limit", path=place.name)
     return data
+
+
+def read_toml(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Return the contents of a TOML file; errors say that it is not `kind` in TOML.
+
+    Raises
+    ------
+    ParseError
+        If the file is not TOML, or as `read_bytes` does.
+    """
+    data = read_bytes(path, _MOST_TOML)
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:  # numbers of too many digits, and brackets in brackets
+        raise ParseError(f"not {kind} in TOML: {error}", path=Path(path).name) from None
 
 
 def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:

@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from .._utils.arrays import Index
 from ..errors import InvalidModelError, OutOfOrderError, UnknownNameError
@@ -97,7 +96,7 @@ class Fleet(FleetEpisodes):
             What was observed, by number, by name, or as a real number.
         taken
             The action that was really taken since the unit's last observation, if it is another than the one
-            that was returned. The posterior conditions on the actions taken, whoever chose them.
+            that was returned. The posterior conditions on the actions that were taken.
         cost
             The cost of that action, if the setting says that costs are seen.
 
@@ -327,12 +326,6 @@ class Fleet(FleetEpisodes):
         return reporting.info_at(self, unit.episode, unit.action, unit.expected_counts)
 
     # -- files ----------------------------------------------------------------------------------
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fleet to a `.npz` file without pickles. An interrupt leaves no partial file."""
-        if Path(path).suffix.lower() != ".npz":
-            raise InvalidModelError(f"{Path(path).name!r} does not end in .npz")
-        write_atomically(Path(path), self.to_bytes())
 
     def to_bytes(self) -> bytes:
         """Return the bytes that `save` writes."""

@@ -14,24 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from .._utils.arrays import Array
-from .._utils.atomic_calls import AtomicCalls
 from ..errors import InvalidModelError, UnknownNameError, did_you_mean
-from ..inference.encoding import check_protocol
 from ..inference.labels import warn_of_labels
-from ..inference.step_codes import step_codes_of
-from ..models import Setting
 from ..planning import plan
-from ..planning.solve import compile_if_long
-from ..protocols import FiniteSupport, Planner, Prior, ResumablePrior, SharesParameters, Solution
-from . import agent_state
+from ..protocols import Planner, Prior, ResumablePrior, SharesParameters
 from . import compiled_steps as steps
 from . import watch as watching
-from .current_episode import before_first_episode, new_clock
 from .deferred_work import PlannedNext
-from .episode_records import EpisodeRecord
 from .fleet_units import FleetUnit
+from .learner import Learner
 from .planning_budget import PlanningBudget
-from .schedules import DoublingSchedule, Schedule, TSDESchedule
+from .schedules import Schedule
 
 Samples = Literal["shared", "own"]
 
@@ -54,7 +47,7 @@ class FleetSnapshot(NamedTuple):
     undo: list[Callable[[], None]]
 
 
-class FleetState(AtomicCalls):
+class FleetState(Learner):
     """The attributes of a fleet, its units, and snapshots of them."""
 
     def __init__(
@@ -69,26 +62,13 @@ class FleetState(AtomicCalls):
         wait: bool = True,
         false_alarm_rate: float = watching.LEVEL,
     ) -> None:
-        check_protocol(prior)
-        for name, given, kind in (("schedule", schedule, Schedule), ("budget", budget, PlanningBudget)):
-            if given is not None and not isinstance(given, kind):
-                raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
         if samples not in ("shared", "own"):
             raise InvalidModelError(f"samples is {samples!r}: it must be 'shared' or 'own'")
         if not 0.0 < false_alarm_rate < 1.0:
             raise InvalidModelError(f"false_alarm_rate is {false_alarm_rate!r}: a number between 0 and 1")
-        super().__init__()
-        finite = isinstance(prior, FiniteSupport)
-        warn_of_labels(prior, stacklevel=3)  # the caller of the constructor
-        self.prior = prior
-        self.schedule = schedule or (DoublingSchedule() if finite else TSDESchedule())
-        self.budget = budget or PlanningBudget()
-        self.planner = planner
+        super().__init__(prior, schedule, seed, budget, planner)  # the posterior is that of θ alone
+        warn_of_labels(prior)
         self.samples: Samples = samples
-        if planner is plan and self.budget.time_limit is not None:
-            compile_if_long(prior.setting, wait=True)
-        self.rng, self.posterior_rng = agent_state.random_streams(seed, agent_state.FROM_SEED)
-        self.posterior: Any = prior.posterior(self.posterior_rng)  # of θ; it has no observations of its own
         if samples == "own" and not wait:
             raise InvalidModelError("samples='own' needs wait=True: each unit would wait for its own plan")
         if not wait and (planner is not plan or not isinstance(prior, ResumablePrior)):
@@ -103,13 +83,6 @@ class FleetState(AtomicCalls):
             )
         self.posterior.wait_for_refreshes(wait)
         self.wait = wait
-        self.step_codes = step_codes_of(prior)
-        self.episode_clock = new_clock(prior.setting, self.schedule)  # t, m̃_t and the end of the episode
-        self.current_episode = before_first_episode(prior.setting, self.step_codes)  # θ_k and π_k
-        self.episodes: list[EpisodeRecord] = []
-        self.plans: dict[int, Solution] = {}
-        self.last_plan: Solution | None = None
-        self.warned_of_coarse_plan = False
         self.late_steps = 0  # actions by a policy whose episode was over, because no new plan had come
         self.expected_counts: Array = np.zeros(prior.setting.cost.shape)  # ñ of all units, [A, S]
         self.n_observations = 0  # of all units
@@ -119,11 +92,6 @@ class FleetState(AtomicCalls):
         self.false_alarm_rate = float(false_alarm_rate)
         self.alarms: tuple[watching.Alarm, ...] = ()
         self._e_values = watching.FleetEValues()
-
-    @property
-    def setting(self) -> Setting:
-        """What the agent knows: the POMDP without its transition kernel."""
-        return self.prior.setting
 
     @property
     def time(self) -> int:

@@ -29,43 +29,39 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .._serialization.atomic_files import write_atomically
 from .._serialization.reading import read_bytes
 from .._utils.arrays import Array, Index
-from .._utils.atomic_calls import AtomicCalls
 from .._utils.deprecation import renamed_keywords, warn_renamed
-from ..errors import InvalidModelError, OutOfOrderError
-from ..inference.encoding import action_number, check_protocol, is_lost, sample_model
+from ..errors import OutOfOrderError
+from ..inference.encoding import action_number, is_lost, sample_model
 from ..inference.labels import warn_of_labels
 from ..inference.model_fit import ModelFit
 from ..inference.prior_files import can_save
 from ..inference.sampled_filter import SampledFilter
-from ..inference.step_codes import TakesReadings, condition, step_codes_of
-from ..models import POMDP, Setting
+from ..inference.step_codes import TakesReadings, condition
+from ..models import POMDP
 from ..planning import plan
-from ..planning.solve import compile_if_long
 from ..protocols import Compilable, FiniteSupport, ModelSample, Observation, Planner, Prior, Solution
 from . import agent_state, compiled_driver, episode_planning, reporting
 from . import compiled_steps as steps
 from .compiled_policy import new_sampled_filter, policy_of
 from .current_episode import (
     CurrentEpisode,
-    before_first_episode,
     likelihoods,
-    new_clock,
     start_clock,
 )
 from .episode_records import REASONS, EpisodeRecord, Info
 from .explanation import Explanation, explain_agent
 from .fleet_units import Log
+from .learner import Learner
 from .log_learning import learn_from_log
 from .planning_budget import PlanningBudget, Tolerance
-from .schedules import DoublingSchedule, Schedule, TSDESchedule
+from .schedules import Schedule
 
 __all__ = ["REASONS", "EpisodeRecord", "Info", "PSRLAgent", "PlanningBudget", "Tolerance"]
 
 
-class PSRLAgent(AtomicCalls):
+class PSRLAgent(Learner):
     """An agent that learns to control a POMDP, one observation at a time.
 
     Parameters
@@ -105,33 +101,13 @@ class PSRLAgent(AtomicCalls):
         budget: PlanningBudget | None = None,
         planner: Planner = plan,
     ) -> None:
-        check_protocol(prior)
-        for name, given, kind in (("schedule", schedule, Schedule), ("budget", budget, PlanningBudget)):
-            if given is not None and not isinstance(given, kind):
-                raise InvalidModelError(f"{name} is {given!r}, not {kind.__name__}")
-        super().__init__()
-        finite = isinstance(prior, FiniteSupport)
+        super().__init__(prior, schedule, seed, budget, planner)
         warn_of_labels(prior, stacklevel=3)  # the caller of the constructor
-        self.prior = prior
-        self.schedule = schedule or (DoublingSchedule() if finite else TSDESchedule())
-        self.budget = budget or PlanningBudget()
-        self.planner = planner
-        if planner is plan and self.budget.time_limit is not None:
-            compile_if_long(prior.setting, wait=True)  # so that no call of `act` has to wait for the compiler
-        self.rng, self.posterior_rng = agent_state.random_streams(seed, agent_state.FROM_SEED)
-        self.posterior: Any = prior.posterior(self.posterior_rng)  # f_t
-        self.step_codes = step_codes_of(prior)  # how actions and observations become numbers
         self.action: int | None = None  # a_t
         # o_t, and whether it was the first, for `explain`; None after `play`, and in files.
         self.observed: tuple[Observation, bool] | None = None
         # 1 if the observation after the action has already updated the posterior, as between calls of `play`.
         self.observation_processed = 0
-        self.episode_clock = new_clock(prior.setting, self.schedule)  # t, m̃_t and the end of the episode
-        self.current_episode = before_first_episode(prior.setting, self.step_codes)  # θ_k, h_t and π_k
-        self.episodes: list[EpisodeRecord] = []  # the episodes that have ended
-        self.plans: dict[int, Solution] = {}  # for a finite set of kernels, by the number of the kernel
-        self.last_plan: Solution | None = None
-        self.warned_of_coarse_plan = False
 
     # -- Algorithm 1 ----------------------------------------------------------------------------
 
@@ -155,7 +131,7 @@ class PSRLAgent(AtomicCalls):
         taken
             The action that was really taken since the last observation, by number or name, if it is another
             than the one that `act` returned. Learning stays valid, because the posterior conditions on the
-            actions that were taken, whoever chose them.
+            actions that were taken, by the agent or by a person.
 
         Raises
         ------
@@ -353,11 +329,6 @@ class PSRLAgent(AtomicCalls):
     # -- what users can read --------------------------------------------------------------------
 
     @property
-    def setting(self) -> Setting:
-        """What the agent knows: the POMDP without its transition kernel."""
-        return self.prior.setting
-
-    @property
     def effort(self) -> PlanningBudget:
         """`budget`. Deprecated."""
         warn_renamed("PSRLAgent.effort", "PSRLAgent.budget")
@@ -454,12 +425,6 @@ class PSRLAgent(AtomicCalls):
         self.current_episode = replace(now, plan=found, work=work, policy=policy)
 
     # -- files ----------------------------------------------------------------------------------
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the agent to a `.npz` file without pickles. An interrupt leaves no partial file."""
-        if Path(path).suffix.lower() != ".npz":
-            raise InvalidModelError(f"{Path(path).name!r} does not end in .npz")
-        write_atomically(Path(path), self.to_bytes())
 
     @property
     def can_save(self) -> bool:

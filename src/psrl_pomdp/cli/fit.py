@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import InvalidModelError, ParseError
+from ..errors import InvalidModelError
 from .common import (
     complete_problem,
     find_model,
@@ -162,12 +161,9 @@ def _prior(
 
 def _plant(path: Path) -> tuple[str, Any]:
     """Return the model and the prior that a TOML file names; a path is relative to the file."""
-    from .._serialization.reading import read_bytes
+    from .._serialization.reading import read_toml
 
-    try:
-        keys = tomllib.loads(read_bytes(path).decode())
-    except (ValueError, RecursionError) as error:
-        raise ParseError(str(error), path=path.name) from None
+    keys = read_toml(path, "a plant")
     model, prior = keys.get("model"), keys.get("prior", "")
     if not isinstance(model, str):
         raise InvalidModelError(f"{path.name}: model is {model!r}, not the name of a problem or a file")

@@ -1,4 +1,4 @@
-"""A client of the service, with retries by the same key: a reading is taken in exactly once.
+"""A client of the service, with retries by the same key: the service records a reading exactly once.
 
     from psrl_pomdp.live import Client
 

@@ -22,7 +22,6 @@ ahead = 0                # seconds by which `at` may be ahead of the server's cl
 
 from __future__ import annotations
 
-import tomllib
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from ..models import POMDP, Setting
     from .guards import Guard
 
-_LARGEST_FILE = 1 << 20
 _BUDGET = ("min_tolerance", "max_tolerance", "max_work", "max_points", "rtol", "atol")
 # What the state of a database depends on from its first event on.
 FIXED = ("model", "parameters", "normalize", "prior", "schedule", "budget", "seed", "start")
@@ -195,16 +193,10 @@ def read_plant(path: str | PathLike[str]) -> PlantFile:
     ParseError
         If the file cannot be read, or a key is unknown or has an invalid value. The message names the key.
     """
-    from .._serialization.reading import read_bytes
+    from .._serialization.reading import read_toml
 
     place = Path(path)
-    try:
-        words = tomllib.loads(read_bytes(place, _LARGEST_FILE).decode("utf-8"))
-    except ParseError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise ParseError(f"not a plant in TOML: {error}", path=place.name) from None
-    found = plant_from(words, place.name)
+    found = plant_from(read_toml(place, "a plant"), place.name)
     return msgspec.structs.replace(found, folder=str(place.parent.resolve()), name=found.name or place.stem)
 
 

@@ -114,7 +114,7 @@ class Ledger:
         self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
         self._failed_at: float | None = None
         self._why_failed = ""
-        self._working = False  # whether the worker has work whose result was not taken in yet
+        self._working = False  # whether the worker has work whose result was not adopted yet
         self._not_before = 0.0  # the time of the next work, after a failure
         self._since_snapshot = 0.0
         self._snapshot_cost = 0.0

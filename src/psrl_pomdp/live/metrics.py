@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
 _COUNTERS = {
-    "readings": "Readings taken in.",
+    "readings": "Readings accepted.",
     "overrides": "Actions replaced by operators.",
     "guarded": "Actions replaced by a rule of the plant.",
     "fallbacks": "Fallback actions given.",

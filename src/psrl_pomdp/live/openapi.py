@@ -45,7 +45,7 @@ _ROUTES: tuple[tuple[str, str, str, tuple[Any, ...], str | None, tuple[int, ...]
     ("get", "/v1/plant", "What was learned.", (), None, (503,)),
     ("get", "/v1/events", "The log as server-sent events.", (_AFTER,), None, ()),
     ("get", "/healthz", "Whether the process lives.", (), None, ()),
-    ("get", "/readyz", "Whether readings are taken in now.", (), None, (503,)),
+    ("get", "/readyz", "Whether the service accepts readings now.", (), None, (503,)),
     ("get", "/metrics", "Counters for Prometheus.", (), None, ()),
     ("get", "/schema", "This document.", (), None, ()),
     ("get", "/", "The page of the plant.", (), None, ()),

@@ -302,7 +302,7 @@ async def healthz(request: Http) -> Response[bytes]:
 
 @get("/readyz")
 async def readyz(request: Http) -> Response[bytes]:
-    """Say whether readings are taken in now."""
+    """Say whether the service accepts readings now."""
     service = _service(request)
     ready = service.ledger.ready
     return answer(ordered_json({"status": "ready" if ready else "not ready"}), 200 if ready else 503)
@@ -315,7 +315,7 @@ async def get_metrics(request: Http) -> Response[bytes]:
     if service.tokens.wanted:
         await service.admit(request, "read")
     metrics, engine = service.metrics, service.ledger.engine
-    metrics.gauge("ready", "Whether readings are taken in now.", float(service.ledger.ready))
+    metrics.gauge("ready", "Whether the service accepts readings now.", float(service.ledger.ready))
     metrics.gauge("log_events", "Events in the log.", service.ledger.head[0])
     metrics.gauge("waiting", "Requests that wait for a commit.", service.ledger.waiting)
     metrics.gauge("streams", "Clients that watch the events.", service.broadcast.watching)

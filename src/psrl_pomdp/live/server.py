@@ -91,7 +91,7 @@ def serve(
     make_new, make_fleet
         The functions that make the fleet of a new plant, and that of its bytes.
     started
-        Called with the address once readings are taken in.
+        Called with the address once the service accepts readings.
 
     Raises
     ------

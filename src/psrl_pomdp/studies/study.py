@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from ..agents.schedules import schedule_named
 from ..errors import InvalidModelError, ParseError, PluginError, UnknownNameError, did_you_mean
 from .agent_kinds import AGENT_KINDS, kind_of
 
-_LARGEST_FILE = 1 << 20  # bytes
 _RANGES = {"horizon": (1, 10**9), "seeds": (1, 10**6), "per_decade": (1, 1000), "seed": (0, 2**63 - 1)}
 _MOST_JOBS = 10**6
 MOST_CELLS = 4096
@@ -129,16 +127,10 @@ def read_study(path: str | Path) -> Study:
     ParseError
         If the file cannot be read, or a key is unknown or has an invalid value. The message names the key.
     """
-    from .._serialization.reading import read_bytes  # numpy comes with it, for which --help must not wait
+    from .._serialization.reading import read_toml  # numpy comes with it, for which --help must not wait
 
     place = Path(path)
-    try:
-        words = tomllib.loads(read_bytes(place, _LARGEST_FILE).decode("utf-8"))
-    except ParseError:
-        raise
-    except (ValueError, RecursionError) as error:  # numbers of too many digits, and brackets in brackets
-        raise ParseError(f"not a study in TOML: {error}", path=place.name) from None
-    study = study_from(words, place.name)
+    study = study_from(read_toml(place, "a study"), place.name)
     beside = place.parent / study.problem
     if beside.suffix and beside.is_file() and not study.file_sha256:
         return with_file(study, beside)
